@@ -1,0 +1,28 @@
+"""One cloud at a time: which of its points to keep."""
+
+import numpy as np
+
+
+def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
+    """Farthest point sampling: the indices of `count` points, each the farthest from those before it.
+
+    It begins at the point farthest from the centroid, so the choice does not depend on the axes or on the order of
+    the points (ties apart), and the first n of the result are what n alone would have given: one run serves every
+    level of a pyramid.
+
+    points (n, 3) -> (count,) with 1 <= count <= n. The cost is n * count.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    chosen = np.empty(count, dtype=np.int64)
+    chosen[0] = _squared_distance(points, points.mean(axis=0)).argmax()
+    gap = np.full(len(points), np.inf)  # squared distance to the chosen set, -1 at its own points
+    for i in range(count):
+        if i > 0:
+            chosen[i] = gap.argmax()
+        np.minimum(gap, _squared_distance(points, points[chosen[i]]), out=gap)
+        gap[chosen[i]] = -1
+    return chosen
+
+
+def _squared_distance(points: np.ndarray, center: np.ndarray) -> np.ndarray:
+    return np.square(points - center).sum(axis=1)

@@ -1,0 +1,171 @@
+"""Who attends to whom: the pyramid inside every piece, and the neighbours across pieces.
+
+In: `Pieces`. Out: `Pyramid`, built once per puzzle because pieces are rigid (Sec. 5.1: farthest point sampling and
+k nearest neighbours in the same piece); and `across`, rebuilt as the poses move (neighbours in other pieces).
+
+A table of neighbours is (P, k) row indices into the points attended to, -1 where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from eda.cloud import farthest_points
+from eda.pieces import Pieces
+from eda.segment import ranges, starts
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the pyramid: a quarter of the points of the level below."""
+
+    sizes: Tensor  # (N,) points of each piece
+    parent: Tensor  # (P',) the row of each point at the level below
+    points: Tensor  # (P', 3) in the piece's own frame
+    down: Tensor  # (P', k) neighbours at the level below
+    within: Tensor  # (P', k) neighbours at this level
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """The pieces at every resolution, finest first. Depends on the pieces, not on their poses."""
+
+    pieces: Pieces
+    levels: tuple[Level, ...]
+
+    @staticmethod
+    def build(pieces: Pieces, *, num_levels: int = 4, ratio: float = 0.25, num_neighbors: int = 10) -> Pyramid:
+        """`num_levels` downsamplings at `ratio`, `num_neighbors` = k in the same piece.
+
+        Geometry is decided in float64, so that rounding does not flip a choice when a piece is rotated.
+        """
+        clouds = torch.split(pieces.points.detach().cpu().to(torch.float64), pieces.sizes.tolist())
+        chains = [_piece_levels(c.numpy(), num_levels, ratio, num_neighbors) for c in clouds]
+        levels, below = [], pieces.points
+        fine_sizes = pieces.sizes
+        for depth in range(num_levels):
+            level = _join([chain[depth] for chain in chains], fine_sizes, below)
+            levels.append(level)
+            below, fine_sizes = level.points, level.sizes
+        return Pyramid(pieces, tuple(levels))
+
+    @property
+    def coarse(self) -> Level:
+        """The last level, whose points stand for the pieces in cross-attention."""
+        return self.levels[-1]
+
+    def to(self, *, dtype: torch.dtype | None = None) -> Pyramid:
+        """The same graph with its points in another precision."""
+        levels = tuple(replace(level, points=level.points.to(dtype)) for level in self.levels)
+        return Pyramid(self.pieces.to(dtype=dtype), levels)
+
+
+def kept(size: int, ratio: float, num_neighbors: int) -> int:
+    """How many of a piece's points a level keeps: small pieces keep enough for a full neighbourhood."""
+    return max(math.ceil(size * ratio), min(size, num_neighbors + 1))
+
+
+# One level of one piece, indices local to the piece: (parent, down, within).
+_LocalLevel = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _piece_levels(cloud: np.ndarray, num_levels: int, ratio: float, k: int) -> list[_LocalLevel]:
+    sizes = [len(cloud)]
+    for _ in range(num_levels):
+        sizes.append(kept(sizes[-1], ratio, k))
+    if not num_levels:
+        return []
+    # Prefixes of one run of farthest point sampling are the runs of the coarser levels.
+    order = farthest_points(cloud, sizes[1])
+    levels = []
+    fine = cloud
+    for depth, size in enumerate(sizes[1:]):
+        parent = order if depth == 0 else np.arange(size)
+        coarse = fine[parent]
+        down = _nearest(coarse, fine, parent, k)
+        within = _nearest(coarse, coarse, np.arange(size), k)
+        levels.append((parent, down, within))
+        fine = coarse
+    return levels
+
+
+def _nearest(queries: np.ndarray, cloud: np.ndarray, own: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest rows of `cloud` to every query, row own[i] left out for query i. -> (Q, k), -1 where there is none."""
+    reach = min(k + 1, len(cloud))
+    _, found = cKDTree(cloud).query(queries, k=np.arange(1, reach + 1))
+    found = found.astype(np.int64)
+    # Drop the query itself by index, not by position: coincident points come in any order. If it is crowded out
+    # by coincident points, drop the farthest instead. A stable sort moves the dropped one to the end.
+    is_own = found == own[:, None]
+    is_own[~is_own.any(axis=1), -1] = True
+    order = np.argsort(is_own, axis=1, kind="stable")[:, : reach - 1]
+    neighbors = np.full((len(queries), k), -1, dtype=np.int64)
+    neighbors[:, : reach - 1] = np.take_along_axis(found, order, axis=1)
+    return neighbors
+
+
+def _join(parts: list[_LocalLevel], fine_sizes: Tensor, fine_points: Tensor) -> Level:
+    """The pieces' levels, one after the other, with indices into the whole."""
+    device = fine_points.device
+    sizes = torch.tensor([len(parent) for parent, _, _ in parts], device=device)
+    fine_start, coarse_start = starts(fine_sizes).tolist(), starts(sizes).tolist()
+    parent = np.concatenate([part[0] + start for part, start in zip(parts, fine_start, strict=True)])
+    down = np.concatenate([_shifted(part[1], start) for part, start in zip(parts, fine_start, strict=True)])
+    within = np.concatenate([_shifted(part[2], start) for part, start in zip(parts, coarse_start, strict=True)])
+    rows = torch.from_numpy(parent).to(device)
+    return Level(
+        sizes=sizes,
+        parent=rows,
+        points=fine_points[rows],
+        down=torch.from_numpy(down).to(device),
+        within=torch.from_numpy(within).to(device),
+    )
+
+
+def _shifted(neighbors: np.ndarray, start: int) -> np.ndarray:
+    return np.where(neighbors < 0, -1, neighbors + start)
+
+
+def across(points: Tensor, piece: Tensor, puzzle: Tensor, num_neighbors: int | None) -> Tensor:
+    """Neighbours in the *other* pieces of the same puzzle: the nearest k, or all of them where k is None.
+
+    points (T, 3), piece (T,) and puzzle (T,) of every point, puzzles one after the other. -> (T, k).
+    Distances are differences of coordinates, not the matmul form, which loses neighbours far from the origin.
+    """
+    sizes = torch.bincount(puzzle)
+    start = starts(sizes)
+    longest = int(sizes.max())
+    column = torch.arange(longest, device=points.device)
+    # (B, longest): the rows of every puzzle, padded with its first.
+    rows = start[:, None] + torch.where(column < sizes[:, None], column, 0)
+    present = column < sizes[:, None]
+    foreign = (piece[rows][:, :, None] != piece[rows][:, None, :]) & present[:, None, :]
+    if num_neighbors is None:
+        table = torch.where(foreign, rows[:, None, :], -1)
+    else:
+        table = _nearest_of(points[rows], foreign, rows, min(num_neighbors, longest))
+    return table[present]
+
+
+def _nearest_of(clouds: Tensor, allowed: Tensor, rows: Tensor, k: int) -> Tensor:
+    """clouds (B, S, 3), allowed (B, S, S), rows (B, S) -> (B, S, k) entries of rows, -1 where fewer are allowed."""
+    distance = torch.cdist(clouds, clouds, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = distance.masked_fill(~allowed, torch.inf)
+    nearest, column = distance.topk(k, dim=-1, largest=False)
+    found = rows[:, None, :].expand(-1, rows.shape[1], -1).gather(-1, column)
+    return torch.where(nearest.isinf(), -1, found)
+
+
+def repeated(neighbors: Tensor, times: int, num_points: int) -> Tensor:
+    """The table of neighbours of `times` copies of the same points, one after the other."""
+    shift = torch.arange(times, device=neighbors.device)[:, None, None] * num_points
+    return torch.where(neighbors[None] < 0, -1, neighbors[None] + shift).flatten(0, 1)
+
+
+__all__ = ["Level", "Pyramid", "across", "kept", "ranges", "repeated"]

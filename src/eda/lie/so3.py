@@ -1,0 +1,189 @@
+"""SO(3) on tensors of shape (..., 3, 3), and its algebra as rotation vectors of shape (..., 3).
+
+Every function is batched, differentiable, and accurate for all angles from 0 to pi in float32 and float64: near 0
+the coefficients come from their Taylor series, near pi the logarithm goes through a unit quaternion.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from eda.lie.precision import full_precision
+
+# Below this squared angle the closed forms lose digits and the series (eight terms) is exact to float64.
+_SERIES_BELOW = 0.5
+
+
+def _series(x: Tensor, coefficients: list[float]) -> Tensor:
+    """The polynomial sum_n coefficients[n] x^n, by Horner's rule."""
+    total = torch.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
+
+
+def _split(squared_angle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Whether to use the series; a squared angle safe for it; an angle safe for the closed form.
+
+    Both branches of `torch.where` are evaluated and differentiated, so each gets an argument at which it is finite.
+    """
+    small = squared_angle < _SERIES_BELOW
+    safe_square = torch.where(small, squared_angle, torch.zeros_like(squared_angle))
+    safe_angle = torch.where(small, torch.ones_like(squared_angle), squared_angle).sqrt()
+    return small, safe_square, safe_angle
+
+
+_SINC = [(-1) ** n / math.factorial(2 * n + 1) for n in range(9)]
+_VERSINE = [(-1) ** n / math.factorial(2 * n + 2) for n in range(9)]
+_SINC_DEFECT = [(-1) ** n / math.factorial(2 * n + 3) for n in range(9)]
+# |B_2n| / (2n)! with the Bernoulli numbers B_2 .. B_18.
+_BERNOULLI = [1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6, 3617 / 510, 43867 / 798]
+_COTANGENT_DEFECT = [b / math.factorial(2 * n + 2) for n, b in enumerate(_BERNOULLI)]
+
+
+def _exp_coefficients(squared_angle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """sin(a)/a, (1 - cos a)/a^2 and (a - sin a)/a^3 for the angle a."""
+    small, square, angle = _split(squared_angle)
+    half_sine = torch.sin(angle / 2) / angle
+    closed = (torch.sin(angle) / angle, 2 * half_sine**2, (angle - torch.sin(angle)) / angle**3)
+    series = (_series(square, _SINC), _series(square, _VERSINE), _series(square, _SINC_DEFECT))
+    sinc, versine, defect = (torch.where(small, s, c) for s, c in zip(series, closed, strict=True))
+    return sinc, versine, defect
+
+
+def hat(vector: Tensor) -> Tensor:
+    """The skew matrix w_x with w_x y = w x y, eq. (5). (..., 3) -> (..., 3, 3)."""
+    x, y, z = vector.unbind(-1)
+    zero = torch.zeros_like(x)
+    rows = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], dim=-1)
+    return rows.reshape(*vector.shape[:-1], 3, 3)
+
+
+@full_precision
+def exp(vector: Tensor) -> Tensor:
+    """The rotation by |w| about w. (..., 3) -> (..., 3, 3)."""
+    sinc, versine, _ = _exp_coefficients(vector.square().sum(-1))
+    skew = hat(vector)
+    return (
+        torch.eye(3, dtype=vector.dtype, device=vector.device)
+        + sinc[..., None, None] * skew
+        + versine[..., None, None] * (skew @ skew)
+    )
+
+
+@full_precision
+def quaternion(rotation: Tensor) -> Tensor:
+    """The unit quaternion (w, x, y, z) with w >= 0. (..., 3, 3) -> (..., 4).
+
+    Of the four ways to divide, take the one by the largest component (never below 1/2), so no digit is lost
+    anywhere, not even at pi.
+    """
+    r = rotation.flatten(-2)
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = r.unbind(-1)
+    candidates = torch.stack(
+        [
+            torch.stack([1 + xx + yy + zz, zy - yz, xz - zx, yx - xy], -1),
+            torch.stack([zy - yz, 1 + xx - yy - zz, xy + yx, xz + zx], -1),
+            torch.stack([xz - zx, xy + yx, 1 - xx + yy - zz, yz + zy], -1),
+            torch.stack([yx - xy, xz + zx, yz + zy, 1 - xx - yy + zz], -1),
+        ],
+        dim=-2,
+    )
+    largest = candidates.diagonal(dim1=-2, dim2=-1).detach().argmax(-1)
+    index = largest[..., None, None].expand(*largest.shape, 1, 4)
+    chosen = candidates.gather(-2, index).squeeze(-2)
+    unit = chosen / torch.linalg.vector_norm(chosen, dim=-1, keepdim=True)
+    return torch.where(unit[..., :1] < 0, -unit, unit)
+
+
+@full_precision
+def log(rotation: Tensor) -> Tensor:
+    """The shortest rotation vector. (..., 3, 3) -> (..., 3). At exactly pi one of its two signs is returned."""
+    q = quaternion(rotation)
+    cosine, sine = q[..., 0], q[..., 1:]
+    square = sine.square().sum(-1)
+    small = square < 1e-4
+    # angle / |sine| = 2 atan(x) / (x cosine) with x = |sine| / cosine.
+    tangent_square = torch.where(small, square / torch.where(small, cosine, 1).square(), 0)
+    series = 2 / torch.where(small, cosine, 1) * _series(tangent_square, [1, -1 / 3, 1 / 5, -1 / 7, 1 / 9])
+    length = torch.where(small, torch.ones_like(square), square).sqrt()
+    closed = 2 * torch.atan2(length, cosine) / length
+    return torch.where(small, series, closed)[..., None] * sine
+
+
+@full_precision
+def angle(rotation: Tensor) -> Tensor:
+    """The angle of a rotation in radians, by atan2: exact near 0, where arccos of the trace has lost half its digits."""
+    q = quaternion(rotation)
+    return 2 * torch.atan2(torch.linalg.vector_norm(q[..., 1:], dim=-1), q[..., 0])
+
+
+@full_precision
+def left_jacobian(vector: Tensor) -> Tensor:
+    """J with exp(w + d) = exp(J d) exp(w) to first order. (..., 3) -> (..., 3, 3)."""
+    _, versine, defect = _exp_coefficients(vector.square().sum(-1))
+    skew = hat(vector)
+    return (
+        torch.eye(3, dtype=vector.dtype, device=vector.device)
+        + versine[..., None, None] * skew
+        + defect[..., None, None] * (skew @ skew)
+    )
+
+
+@full_precision
+def inverse_left_jacobian(vector: Tensor) -> Tensor:
+    """The inverse of `left_jacobian`, in closed form; finite for angles below 2 pi."""
+    small, square, angle = _split(vector.square().sum(-1))
+    closed = (1 - angle / 2 / torch.tan(angle / 2)) / angle**2
+    coefficient = torch.where(small, _series(square, _COTANGENT_DEFECT), closed)
+    skew = hat(vector)
+    return (
+        torch.eye(3, dtype=vector.dtype, device=vector.device)
+        - skew / 2
+        + coefficient[..., None, None] * (skew @ skew)
+    )
+
+
+def random(
+    *shape: int,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Rotations drawn from the Haar measure U_SO(3). -> (*shape, 3, 3).
+
+    A normal vector in R^4 points to a uniform unit quaternion. (A uniform angle about a uniform axis is not Haar.)
+    """
+    q = torch.randn(*shape, 4, generator=generator, dtype=dtype, device=device)
+    return from_quaternion(q / torch.linalg.vector_norm(q, dim=-1, keepdim=True))
+
+
+@full_precision
+def from_quaternion(quaternion: Tensor) -> Tensor:
+    """The rotation of a unit quaternion (w, x, y, z). (..., 4) -> (..., 3, 3)."""
+    w, x, y, z = quaternion.unbind(-1)
+    rows = [
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+    ]  # fmt: skip
+    return torch.stack(rows, dim=-1).reshape(*quaternion.shape[:-1], 3, 3)
+
+
+@full_precision
+def nearest(matrix: Tensor) -> Tensor:
+    """The rotation nearest to a matrix in the Frobenius norm, never a reflection. (..., 3, 3) -> (..., 3, 3)."""
+    left, _, right = torch.linalg.svd(matrix)
+    sign = torch.linalg.det(left @ right).sign()
+    left = torch.cat([left[..., :2], left[..., 2:] * sign[..., None, None]], dim=-1)
+    return left @ right
+
+
+@full_precision
+def polish(rotation: Tensor) -> Tensor:
+    """Take the rounding out of a product of rotations: one Newton step towards the nearest rotation.
+
+    Unlike Gram-Schmidt it commutes with rotations from both sides, so it cannot break an equivariance.
+    """
+    return 1.5 * rotation - 0.5 * rotation @ (rotation.mT @ rotation)

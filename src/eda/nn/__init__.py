@@ -1,0 +1,6 @@
+"""The network f: layers, attention, blocks, and `EdaNetwork`, eq. (5)."""
+
+from eda.nn.config import NetworkConfig
+from eda.nn.network import EdaNetwork, Tokens
+
+__all__ = ["EdaNetwork", "NetworkConfig", "Tokens"]

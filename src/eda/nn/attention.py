@@ -1,0 +1,44 @@
+"""The equivariant attention layer, eq. (8)-(11): linear maps per node around the edge operator."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from eda.kernels import Edges, edge_attention
+from eda.nn.layers import DegreeLinear
+
+
+class EquivariantAttention(nn.Module):
+    """Receivers attend to their neighbours. See `eda.kernels` for the algebra.
+
+    W_Q and W_K of the paper appear only as the product W_Q W_K^T, so it is one map here, `query`. `value` mixes the
+    senders' channels, so that each head, which owns some channels, sees all of them; W_V is `output`.
+    """
+
+    def __init__(self, max_degree: int, channels: int, num_heads: int, num_knots: int) -> None:
+        super().__init__()
+        degrees = max_degree + 1
+        self.num_heads = num_heads
+        # A logit sums (L+1) M C / H products; this gain gives it a standard deviation of about one at the start.
+        gain = 1 / math.sqrt(degrees**3 * channels / num_heads)
+        self.query = DegreeLinear(max_degree, channels, degrees * channels, bias=False, gain=gain)
+        self.value = DegreeLinear(max_degree, channels, channels)
+        self.key_radial = nn.Parameter(_initial_radial(num_knots, max_degree, channels))
+        self.value_radial = nn.Parameter(_initial_radial(num_knots, max_degree, channels))
+        self.output = DegreeLinear(max_degree, degrees * channels, channels)
+
+    def forward(self, receivers: Tensor, senders: Tensor, edges: Edges) -> Tensor:
+        """receivers (U, M, C), senders (S, M, C) -> (U, M, C)."""
+        queries = self.query(receivers).unflatten(-1, (-1, receivers.shape[-1]))
+        message = edge_attention(
+            self.value(senders), queries, edges, self.key_radial, self.value_radial, self.num_heads
+        )
+        return self.output(message.flatten(-2))
+
+
+def _initial_radial(num_knots: int, max_degree: int, channels: int) -> Tensor:
+    """Control values (T, 2L+1, C) of random smooth functions of the length: variance one at every length."""
+    rough = torch.randn(num_knots, 2 * max_degree + 1, channels)
+    smooth = torch.stack([rough[max(0, i - 1) : i + 2].mean(0) for i in range(num_knots)])
+    return smooth / smooth.std(dim=0, keepdim=True)

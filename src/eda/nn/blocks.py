@@ -1,0 +1,61 @@
+"""The two blocks of the network (Sec. 5): going down a level, and relating pieces."""
+
+from torch import Tensor, nn
+
+from eda.graph import Level
+from eda.kernels import Edges
+from eda.nn.attention import EquivariantAttention
+from eda.nn.config import NetworkConfig
+from eda.nn.layers import AdaptiveNorm, EquivariantNorm, FeedForward, Time
+
+
+def _attention(config: NetworkConfig) -> EquivariantAttention:
+    return EquivariantAttention(config.max_degree, config.channels, config.num_heads, config.num_knots)
+
+
+def _feed_forward(config: NetworkConfig) -> FeedForward:
+    return FeedForward(config.max_degree, config.channels, config.expansion)
+
+
+class DownBlock(nn.Module):
+    """Farthest points attend to the finer points around them, then to each other."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+
+        def norm() -> nn.Module:
+            if config.time_in_encoder:
+                return AdaptiveNorm(config.channels, config.channels)
+            return EquivariantNorm(config.channels)
+
+        self.norm_down, self.down = norm(), _attention(config)
+        self.norm_within, self.within = norm(), _attention(config)
+        self.norm_feed, self.feed = norm(), _feed_forward(config)
+
+    def forward(
+        self, fine: Tensor, level: Level, down: Edges, within: Edges, fine_time: Time | None, time: Time | None
+    ) -> Tensor:
+        """Features of the level below (P, M, C) -> of this level (P', M, C)."""
+        normed = self.norm_down(fine, fine_time)
+        coarse = fine[level.parent] + self.down(normed[level.parent], normed, down)
+        normed = self.norm_within(coarse, time)
+        coarse = coarse + self.within(normed, normed, within)
+        return coarse + self.feed(self.norm_feed(coarse, time))
+
+
+class CrocoBlock(nn.Module):
+    """Self-attention inside the pieces, cross-attention between them, feed-forward."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.norm_within, self.within = AdaptiveNorm(config.channels, config.channels), _attention(config)
+        self.norm_across, self.across = AdaptiveNorm(config.channels, config.channels), _attention(config)
+        self.norm_feed, self.feed = AdaptiveNorm(config.channels, config.channels), _feed_forward(config)
+
+    def forward(self, features: Tensor, within: Edges, across: Edges, time: Time) -> Tensor:
+        """(T, M, C) -> (T, M, C)."""
+        normed = self.norm_within(features, time)
+        features = features + self.within(normed, normed, within)
+        normed = self.norm_across(features, time)
+        features = features + self.across(normed, normed, across)
+        return features + self.feed(self.norm_feed(features, time))

@@ -1,0 +1,154 @@
+"""EdaNetwork: f of eq. (5), from moved pieces and tau to a velocity per piece.
+
+In: a `Pyramid`, poses and tau. Out: (w, u) per piece: its angular velocity and the velocity of its centre.
+
+Up to the first cross-attention the network sees one rigid piece at a time. By equivariance it may look at the piece
+in its own frame, and turn the resulting features by the Wigner matrices of the pose: exact, and `encode` is shared by
+all poses. So f(gX) is `relate(encode(X), g)`, and the direct evaluation is the same call on the moved pieces with
+poses that move nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from eda.errors import InputError
+from eda.graph import Pyramid, across, repeated
+from eda.kernels import Edges
+from eda.lie import SE3
+from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
+from eda.nn.blocks import CrocoBlock, DownBlock
+from eda.nn.config import NetworkConfig
+from eda.nn.layers import AdaptiveNorm, DegreeLinear, EquivariantGELU, Time, TimeEmbedding
+from eda.segment import ranges, segment_softmax, segment_sum
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The coarse points of every piece with their features, in the piece's own frame."""
+
+    features: Tensor  # (T, M, C)
+    points: Tensor  # (T, 3)
+    within: Edges  # the neighbours in the same piece
+    sizes: Tensor  # (N,) tokens of each piece
+    counts: Tensor  # (B,) pieces of each puzzle
+
+    def repeated(self, times: int) -> Tokens:
+        """`times` copies of every puzzle, one batch after the other: for several samples of the same pieces."""
+        neighbors = repeated(self.within.neighbors, times, len(self.points))
+        return Tokens(
+            features=self.features.repeat(times, 1, 1),
+            points=self.points.repeat(times, 1),
+            within=Edges(neighbors, self.within.vectors.repeat(times, 1, 1)),
+            sizes=self.sizes.repeat(times),
+            counts=self.counts.repeat(times),
+        )
+
+
+class EdaNetwork(nn.Module):
+    """f: SO(3)- and permutation-equivariant, and blind to translations of the whole."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = InputEmbedding(config)
+        self.time = TimeEmbedding(config.channels)
+        self.down = nn.ModuleList(DownBlock(config) for _ in range(config.num_levels))
+        self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
+        self.head = VelocityHead(config)
+
+    def forward(self, pyramid: Pyramid, poses: SE3, tau: Tensor) -> Tensor:
+        """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
+        return self.relate(self.encode(pyramid, tau), poses, tau)
+
+    def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
+        """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
+        config = self.config
+        embedding = self.time(tau) if config.time_in_encoder and tau is not None else None
+        if config.time_in_encoder and embedding is None:
+            raise InputError("the encoder of this network sees the time: it needs tau")
+        features = self.embedding(pyramid)
+        points, time = pyramid.pieces.points, _time_of(embedding, pyramid.pieces.sizes, pyramid.pieces.counts)
+        for depth, (block, level) in enumerate(zip(self.down, pyramid.levels, strict=True)):
+            down = Edges.between(level.points, points, level.down, config.reach(depth))
+            within = Edges.between(level.points, level.points, level.within, config.reach(depth + 1))
+            fine_time, time = time, _time_of(embedding, level.sizes, pyramid.pieces.counts)
+            features = block(features, level, down, within, fine_time, time)
+            points = level.points
+        return Tokens(features, points, within, pyramid.coarse.sizes, pyramid.pieces.counts)
+
+    def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:
+        """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
+        config = self.config
+        piece, puzzle_of_piece = ranges(tokens.sizes), ranges(tokens.counts)
+        pose = poses[piece]
+        points = pose.act(tokens.points)
+        neighbors = across(points, piece, puzzle_of_piece[piece], config.cross_neighbors)
+        between = Edges.between(points, points, neighbors, config.reach(config.num_levels))
+        within = tokens.within.rotated(pose.rotation)
+        time = Time(self.time(tau), puzzle_of_piece[piece])
+        blocks = [block[piece] for block in wigner(poses.rotation, config.max_degree)]
+        features = rotate_features(tokens.features, blocks)
+        for croco in self.croco:
+            features = croco(features, within, between, time)
+        return self.head(features, piece, len(tokens.sizes), time)
+
+
+def _time_of(embedding: Tensor | None, sizes: Tensor, counts: Tensor) -> Time | None:
+    return None if embedding is None else Time(embedding, ranges(counts)[ranges(sizes)])
+
+
+class InputEmbedding(nn.Module):
+    """The features of the finest points: the spherical harmonics of their normals, as far as these can be trusted.
+
+    Oriented normals give all degrees, unoriented ones the even degrees (which do not change when a normal is flipped),
+    no normals the constant degree 0.
+    """
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        step = {"oriented": 1, "unoriented": 2, "absent": config.max_degree + 1}[config.normals]
+        self.degrees = range(0, config.max_degree + 1, step)
+        self.weight = nn.Parameter(torch.randn(len(self.degrees), config.channels))
+
+    def forward(self, pyramid: Pyramid) -> Tensor:
+        """-> (P, M, C)."""
+        pieces, max_degree = pyramid.pieces, self.config.max_degree
+        if len(self.degrees) > 1 and pieces.normals is None:
+            raise InputError(
+                f"this network was made for {self.config.normals} normals, but the pieces have none: estimate "
+                f"normals first, or use a network made with normals='absent'"
+            )
+        features = pieces.points.new_zeros(len(pieces.points), rows_of(max_degree), self.config.channels)
+        if pieces.normals is None:
+            features[:, 0] = self.weight[0]
+            return features
+        directions = harmonics(pieces.normals, max_degree)
+        for l, weight in zip(self.degrees, self.weight, strict=True):
+            features[:, degree_rows(l)] = directions[:, degree_rows(l), None] * weight
+        return features
+
+
+class VelocityHead(nn.Module):
+    """Piece-wise pooling: a softmax over the tokens of a piece, then two vectors: (w, u)."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        max_degree, channels = config.max_degree, config.channels
+        self.norm = AdaptiveNorm(channels, channels)
+        self.weight = nn.Linear(channels, channels)
+        self.mix = DegreeLinear(max_degree, channels, channels)
+        self.activation = EquivariantGELU(max_degree, channels)
+        self.output = nn.Linear(channels, 2, bias=False)
+
+    def forward(self, features: Tensor, piece: Tensor, num_pieces: int, time: Time) -> Tensor:
+        """(T, M, C), piece (T,) -> (N, 6)."""
+        features = self.norm(features, time)
+        weight = segment_softmax(self.weight(features[:, 0]), piece, num_pieces)
+        pooled = segment_sum(features * weight[:, None], piece, num_pieces)
+        vectors = self.output(self.activation(self.mix(pooled))[:, degree_rows(1)])
+        return vectors.mT.flatten(1)

@@ -1,0 +1,264 @@
+"""Pieces: the input X, a ragged batch of puzzles of rigid pieces; and Puzzle: pieces with their solution.
+
+In: clouds in any unit, position and orientation. Out: centred, normalised points, and the way back to the user's units.
+Sec. 4.1 of the paper assumes every piece centred, m(X_i) = 0, and the assembled whole too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eda.errors import InputError
+from eda.lie import SE3
+from eda.segment import ranges, segment_mean
+
+Cloud = np.ndarray | Tensor
+
+# Four points can span a volume; fewer leave the rotation of a piece undetermined.
+MIN_POINTS = 4
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """X: B puzzles, N pieces and P points in all, one after the other. Make one with `from_clouds` and `collate`.
+
+    A pose g of a piece acts on `points`; `to_user` turns it into a motion of the cloud that the user gave.
+    """
+
+    points: Tensor  # (P, 3), each piece in its own frame
+    normals: Tensor | None  # (P, 3) unit vectors, or None
+    sizes: Tensor  # (N,) points of each piece
+    counts: Tensor  # (B,) pieces of each puzzle
+    centers: Tensor  # (N, 3) float64, where the piece's origin was in the user's frame
+    scales: Tensor  # (B,) float64, user units per unit of `points`
+
+    def __post_init__(self) -> None:
+        if self.points.ndim != 2 or self.points.shape[1] != 3:
+            raise InputError(f"points must have shape (P, 3), got {tuple(self.points.shape)}")
+        if int(self.sizes.sum()) != len(self.points) or int(self.counts.sum()) != len(self.sizes):
+            raise InputError("the sizes of the pieces must add up to the points, and the counts of puzzles to the pieces")
+
+    @staticmethod
+    def from_clouds(
+        clouds: Sequence[Cloud],
+        normals: Sequence[Cloud] | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Pieces:
+        """One puzzle from its clouds (n_i, 3), in the user's units. Raises `InputError` for what cannot be a piece.
+
+        Centring and scaling run in float64, so georeferenced coordinates keep their digits.
+        """
+        arrays = [_checked_cloud(cloud, i) for i, cloud in enumerate(clouds)]
+        if len(arrays) < 2:
+            raise InputError(f"an assembly needs at least 2 pieces, got {len(arrays)}")
+        centers = np.stack([a.mean(axis=0) for a in arrays])
+        centred = [a - c for a, c in zip(arrays, centers, strict=True)]
+        scale = _size(centred)
+        points = torch.from_numpy(np.concatenate(centred) / scale)
+        directions = None if normals is None else torch.from_numpy(_checked_normals(normals, arrays))
+        return Pieces(
+            points=points.to(dtype=dtype, device=device),
+            normals=None if directions is None else directions.to(dtype=dtype, device=device),
+            sizes=torch.tensor([len(a) for a in arrays], device=device),
+            counts=torch.tensor([len(arrays)], device=device),
+            centers=torch.from_numpy(centers).to(device),
+            scales=torch.tensor([scale], dtype=torch.float64, device=device),
+        )
+
+    @staticmethod
+    def collate(batch: Sequence[Pieces]) -> Pieces:
+        """Several batches as one."""
+        _check_alike(batch)
+        normals = [p.normals for p in batch if p.normals is not None]
+        return Pieces(
+            points=torch.cat([p.points for p in batch]),
+            normals=torch.cat(normals) if normals else None,
+            sizes=torch.cat([p.sizes for p in batch]),
+            counts=torch.cat([p.counts for p in batch]),
+            centers=torch.cat([p.centers for p in batch]),
+            scales=torch.cat([p.scales for p in batch]),
+        )
+
+    # -- who belongs to whom ---------------------------------------------------------------------------------------
+
+    @property
+    def piece_of_point(self) -> Tensor:
+        """(P,) the piece of every point."""
+        return ranges(self.sizes)
+
+    @property
+    def puzzle_of_piece(self) -> Tensor:
+        """(N,) the puzzle of every piece."""
+        return ranges(self.counts)
+
+    @property
+    def num_pieces(self) -> int:
+        """N."""
+        return len(self.sizes)
+
+    @property
+    def num_puzzles(self) -> int:
+        """B."""
+        return len(self.counts)
+
+    def centroids(self) -> Tensor:
+        """(N, 3) m(X_i) in the piece's own frame: zero for pieces from `from_clouds`, until they are moved."""
+        return segment_mean(self.points, self.piece_of_point, self.num_pieces)
+
+    # -- moving ----------------------------------------------------------------------------------------------------
+
+    def moved(self, poses: SE3) -> Pieces:
+        """gX: every piece moved by its pose (N,)."""
+        _check_poses(poses, self)
+        each = poses[self.piece_of_point]
+        normals = None if self.normals is None else (each.rotation @ self.normals[..., None]).squeeze(-1)
+        return replace(self, points=each.act(self.points), normals=normals)
+
+    def permuted(self, order: Tensor) -> Pieces:
+        """sigma X: piece i of the result is piece order[i] of this one; order (N,) stays within puzzles."""
+        if not torch.equal(self.puzzle_of_piece[order], self.puzzle_of_piece):
+            raise InputError("a permutation of pieces must not move a piece to another puzzle")
+        rows = torch.split(torch.arange(len(self.points), device=self.points.device), self.sizes.tolist())
+        index = torch.cat([rows[i] for i in order.tolist()])
+        return replace(
+            self,
+            points=self.points[index],
+            normals=None if self.normals is None else self.normals[index],
+            sizes=self.sizes[order],
+            centers=self.centers[order],
+        )
+
+    def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Pieces:
+        """The same pieces in another precision (points and normals) or on another device."""
+        return replace(
+            self,
+            points=self.points.to(dtype=dtype, device=device),
+            normals=None if self.normals is None else self.normals.to(dtype=dtype, device=device),
+            sizes=self.sizes.to(device=device),
+            counts=self.counts.to(device=device),
+            centers=self.centers.to(device=device),
+            scales=self.scales.to(device=device),
+        )
+
+    # -- the user's units ------------------------------------------------------------------------------------------
+
+    def to_user(self, poses: SE3) -> SE3:
+        """Poses (..., N) of `points` as motions of the clouds in the user's own frame and units, in float64.
+
+        A user's point is x = s p + c; its assembled place is s g(p) = R x + (s t - R c).
+        """
+        poses = poses.to(torch.float64)
+        scale = self.scales[self.puzzle_of_piece][:, None]
+        turned = (poses.rotation @ self.centers[..., None]).squeeze(-1)
+        return SE3(poses.rotation, scale * poses.translation - turned)
+
+    def from_user(self, poses: SE3) -> SE3:
+        """The inverse of `to_user`, in the precision of `points`."""
+        poses = poses.to(torch.float64)
+        scale = self.scales[self.puzzle_of_piece][:, None]
+        turned = (poses.rotation @ self.centers[..., None]).squeeze(-1)
+        return SE3(poses.rotation, (poses.translation + turned) / scale).to(self.points.dtype)
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Pieces and the poses that assemble them, g~_1 in the paper; the assembled pieces' centres have mean zero."""
+
+    pieces: Pieces
+    solution: SE3  # (N,)
+
+    @staticmethod
+    def from_assembled(
+        clouds: Sequence[Cloud], normals: Sequence[Cloud] | None = None, **options: Any
+    ) -> Puzzle:
+        """A puzzle from clouds that lie in their assembled position."""
+        pieces = Pieces.from_clouds(clouds, normals, **options)
+        eye = SE3.identity(pieces.num_pieces, dtype=torch.float64, device=pieces.points.device)
+        return Puzzle(pieces, centred(pieces.from_user(eye), pieces))
+
+    @staticmethod
+    def collate(batch: Sequence[Puzzle]) -> Puzzle:
+        """Several batches as one."""
+        return Puzzle(Pieces.collate([p.pieces for p in batch]), SE3.cat([p.solution for p in batch]))
+
+    def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Puzzle:
+        """In another precision or on another device."""
+        return Puzzle(self.pieces.to(dtype=dtype, device=device), self.solution.to(dtype=dtype, device=device))
+
+
+def centred(poses: SE3, pieces: Pieces) -> SE3:
+    """The same assemblies, each moved so that the centres of its pieces have mean zero. poses (N,)."""
+    puzzle = pieces.puzzle_of_piece
+    middle = segment_mean(poses.act(pieces.centroids()), puzzle, pieces.num_puzzles)
+    return SE3(poses.rotation, poses.translation - middle[puzzle])
+
+
+def _size(centred_clouds: list[np.ndarray]) -> float:
+    """The unit of length of a puzzle: sqrt(sum_i r_i^2) with the pieces' radii of gyration r_i.
+
+    The assembled size is not known at inference, so it must come from the pieces alone, each on its own. Radii of
+    gyration do not depend on how many points a piece has; their squares add up as areas do when a surface breaks.
+    """
+    radii = [np.square(cloud).sum(axis=1).mean() for cloud in centred_clouds]
+    return float(np.sqrt(np.sum(radii)))
+
+
+def _checked_cloud(cloud: Cloud, index: int) -> np.ndarray:
+    array = np.asarray(cloud.detach().cpu() if isinstance(cloud, Tensor) else cloud)
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise InputError(f"piece {index}: expected points of shape (n, 3), got {array.shape}")
+    if not np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.complexfloating):
+        raise InputError(f"piece {index}: expected real numbers, got {array.dtype}")
+    if len(array) < MIN_POINTS:
+        raise InputError(f"piece {index} has {len(array)} points; at least {MIN_POINTS} are needed to orient a piece")
+    array = array.astype(np.float64)
+    bad = int((~np.isfinite(array)).any(axis=1).sum())
+    if bad:
+        raise InputError(f"piece {index} has {bad} points with NaN or infinite coordinates; remove them first")
+    if np.ptp(array, axis=0).max() <= 1e-9 * np.abs(array).max():
+        raise InputError(f"piece {index}: all of its {len(array)} points coincide")
+    return array
+
+
+def _checked_normals(normals: Sequence[Cloud], clouds: list[np.ndarray]) -> np.ndarray:
+    if len(normals) != len(clouds):
+        raise InputError(f"{len(clouds)} pieces but normals for {len(normals)}")
+    checked = []
+    for index, (normal, cloud) in enumerate(zip(normals, clouds, strict=True)):
+        array = np.asarray(normal.detach().cpu() if isinstance(normal, Tensor) else normal, dtype=np.float64)
+        if array.shape != cloud.shape:
+            raise InputError(f"piece {index}: {cloud.shape} points but {array.shape} normals")
+        length = np.linalg.norm(array, axis=1, keepdims=True)
+        bad = int((~(np.isfinite(length) & (length > 0))).sum())
+        if bad:
+            raise InputError(f"piece {index} has {bad} normals that are zero, NaN or infinite")
+        checked.append(array / length)
+    return np.concatenate(checked)
+
+
+def _check_alike(batch: Sequence[Pieces]) -> None:
+    if not batch:
+        raise InputError("nothing to collate: the list of pieces is empty")
+    for what, values in {
+        "device": {str(p.points.device) for p in batch},
+        "dtype": {str(p.points.dtype) for p in batch},
+        "presence of normals": {str(p.normals is not None) for p in batch},
+    }.items():
+        if len(values) > 1:
+            raise InputError(f"pieces of one batch must agree in {what}, got {sorted(values)}")
+
+
+def _check_poses(poses: SE3, pieces: Pieces) -> None:
+    if poses.shape != (pieces.num_pieces,):
+        raise InputError(f"{pieces.num_pieces} pieces need poses of shape ({pieces.num_pieces},), got {tuple(poses.shape)}")
+    expected, got = (pieces.points.dtype, pieces.points.device), (poses.rotation.dtype, poses.rotation.device)
+    if expected != got:
+        raise InputError(f"poses are {got[0]} on {got[1]} but the pieces are {expected[0]} on {expected[1]}")
