@@ -18,7 +18,7 @@ from torch import Tensor
 
 from eda.cloud import farthest_points
 from eda.pieces import Pieces
-from eda.segment import ranges, starts
+from eda.segment import starts
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,3 @@ def _nearest_of(clouds: Tensor, allowed: Tensor, rows: Tensor, k: int) -> Tensor
     nearest, column = distance.topk(k, dim=-1, largest=False)
     found = rows[:, None, :].expand(-1, rows.shape[1], -1).gather(-1, column)
     return torch.where(nearest.isinf(), -1, found)
-
-
-def repeated(neighbors: Tensor, times: int, num_points: int) -> Tensor:
-    """The table of neighbours of `times` copies of the same points, one after the other."""
-    shift = torch.arange(times, device=neighbors.device)[:, None, None] * num_points
-    return torch.where(neighbors[None] < 0, -1, neighbors[None] + shift).flatten(0, 1)
-
-
-__all__ = ["Level", "Pyramid", "across", "kept", "ranges", "repeated"]

@@ -4,6 +4,7 @@
 `wigner` turns a rotation into the matrices that act on equivariant features, and `frames` turns edges into rotations.
 """
 
+from eda.lie import so3
 from eda.lie.se3 import SE3
 
-__all__ = ["SE3"]
+__all__ = ["SE3", "so3"]

@@ -130,7 +130,9 @@ class SE3:
         return self.translation.shape[0]
 
     def __getitem__(self, index: Any) -> SE3:
-        return SE3(self.rotation[index], self.translation[index])
+        index = index if isinstance(index, tuple) else (index,)
+        whole = slice(None)
+        return SE3(self.rotation[(*index, whole, whole)], self.translation[(*index, whole)])
 
     def reshape(self, *shape: int) -> SE3:
         """The same motions in another batch shape."""

@@ -10,13 +10,14 @@ poses that move nothing.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from eda.errors import InputError
-from eda.graph import Pyramid, across, repeated
+from eda.graph import Pyramid, across
 from eda.kernels import Edges
 from eda.lie import SE3
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
@@ -36,15 +37,20 @@ class Tokens:
     sizes: Tensor  # (N,) tokens of each piece
     counts: Tensor  # (B,) pieces of each puzzle
 
-    def repeated(self, times: int) -> Tokens:
-        """`times` copies of every puzzle, one batch after the other: for several samples of the same pieces."""
-        neighbors = repeated(self.within.neighbors, times, len(self.points))
+    @staticmethod
+    def cat(batch: list[Tokens]) -> Tokens:
+        """Several batches as one; the same one several times, for several samples of the same pieces."""
+        offsets = [0, *itertools.accumulate(len(tokens.points) for tokens in batch)]
+        neighbors = [
+            torch.where(tokens.within.neighbors < 0, -1, tokens.within.neighbors + offset)
+            for tokens, offset in zip(batch, offsets, strict=False)
+        ]
         return Tokens(
-            features=self.features.repeat(times, 1, 1),
-            points=self.points.repeat(times, 1),
-            within=Edges(neighbors, self.within.vectors.repeat(times, 1, 1)),
-            sizes=self.sizes.repeat(times),
-            counts=self.counts.repeat(times),
+            features=torch.cat([tokens.features for tokens in batch]),
+            points=torch.cat([tokens.points for tokens in batch]),
+            within=Edges(torch.cat(neighbors), torch.cat([tokens.within.vectors for tokens in batch])),
+            sizes=torch.cat([tokens.sizes for tokens in batch]),
+            counts=torch.cat([tokens.counts for tokens in batch]),
         )
 
 

@@ -1,0 +1,36 @@
+"""P_0 of Sec. 4.2: where the flow begins."""
+
+from collections.abc import Iterable
+
+import torch
+
+from eda.errors import InputError
+from eda.lie import SE3, so3
+from eda.pieces import Pieces, Puzzle, centred
+
+
+def sample_noise(
+    pieces: Pieces, noise_std: float, *, samples: int = 1, generator: torch.Generator | None = None
+) -> SE3:
+    """`samples` draws from P_0 = (U_SO(3) x N(0, noise_std^2))^N, centred per puzzle. -> (samples, N).
+
+    The rotations are Haar, so P_0 is invariant under rotations of single pieces and of the whole (Assumption 4.3).
+    """
+    shape, points = (samples, pieces.num_pieces), pieces.points
+    device = generator.device if generator is not None else points.device
+    rotation = so3.random(*shape, generator=generator, dtype=points.dtype, device=device)
+    translation = torch.randn(*shape, 3, generator=generator, dtype=points.dtype, device=device) * noise_std
+    draws = SE3(rotation, translation).to(points.device)
+    return SE3.stack([centred(draws[k], pieces) for k in range(samples)])
+
+
+def fit_noise_std(puzzles: Iterable[Puzzle]) -> float:
+    """sqrt(omega): the spread of the pieces' centres in solved puzzles, per coordinate."""
+    squares, count = 0.0, 0
+    for puzzle in puzzles:
+        translation = centred(puzzle.solution, puzzle.pieces).act(puzzle.pieces.centroids())
+        squares += float(translation.to(torch.float64).square().sum())
+        count += translation.numel()
+    if not count:
+        raise InputError("no puzzles to fit the noise to")
+    return (squares / count) ** 0.5

@@ -1,0 +1,287 @@
+"""Eda: the network and the flow together. The only place where the two meet.
+
+In: `Pieces`. Out: their velocity v_X(g) = f(gX) g, the training loss, and sampled poses; a model on disk is one file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from eda.errors import InputError
+from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
+from eda.flow.loss import Loss, center_velocity, flow_loss, spatial_twist
+from eda.flow.solver import Callback
+from eda.graph import Pyramid
+from eda.lie import SE3
+from eda.nn import EdaNetwork, NetworkConfig, Tokens
+from eda.pieces import Pieces, Puzzle
+from eda.segment import ranges
+
+FILE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class EdaConfig:
+    """Everything a model is, apart from its weights."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    noise_std: float = 0.4  # sqrt(omega) of P_0 in units of the puzzle's size; `fit_noise_std` fits it to data
+    tau_sampler: str = "logit_normal"
+    translation_weight: float = 1.0  # 1: the paper's Frobenius norm
+
+    def __post_init__(self) -> None:
+        if not self.noise_std > 0:
+            raise InputError(f"noise_std must be positive, got {self.noise_std}")
+        if self.tau_sampler not in TAU_SAMPLERS:
+            raise InputError(f"unknown tau_sampler {self.tau_sampler!r}: choose one of {', '.join(TAU_SAMPLERS)}")
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> EdaConfig:
+        """From plain values, as read from JSON. Raises `InputError` for a key that is not known."""
+        values = dict(values)
+        network = _only_fields(NetworkConfig, values.pop("network", {}))
+        return EdaConfig(network=NetworkConfig(**network), **_only_fields(EdaConfig, values))
+
+
+def _only_fields(kind: type, values: Any) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise InputError(f"expected a table of settings for {kind.__name__}, got {type(values).__name__}")
+    unknown = sorted(set(values) - {f.name for f in dataclasses.fields(kind)})
+    if unknown:
+        raise InputError(f"unknown settings {', '.join(map(repr, unknown))} for {kind.__name__}")
+    return dict(values)
+
+
+class VelocityField:
+    """v_X for `samples` copies of the same pieces: call it with poses (samples * N,) and tau (samples * B,).
+
+    The encoder runs once per distinct tau, or once in all where it does not see tau, and is shared by the samples.
+    """
+
+    def __init__(self, network: EdaNetwork, pyramid: Pyramid, samples: int = 1) -> None:
+        self._network = network
+        self._pyramid = pyramid
+        self._samples = samples
+        self._last: tuple[Tensor | None, Tokens] | None = None
+        self._centers = pyramid.pieces.centroids().repeat(samples, 1)
+        self.puzzle = ranges(pyramid.pieces.counts.repeat(samples))
+
+    def __call__(self, poses: SE3, tau: Tensor) -> Tensor:
+        """The spatial twists f(gX), eq. (4). -> (samples * N, 6)."""
+        return spatial_twist(self.velocities(poses, tau), poses.act(self._centers))
+
+    def velocities(self, poses: SE3, tau: Tensor) -> Tensor:
+        """What the network predicts: (w, u), u the velocity of the piece's centre. -> (samples * N, 6)."""
+        return self._network.relate(self._tokens(tau), poses, tau)
+
+    def center_velocity(self, twist: Tensor, poses: SE3) -> Tensor:
+        """Spatial twists of poses in the network's form (w, u)."""
+        return center_velocity(twist, poses.act(self._centers))
+
+    def _tokens(self, tau: Tensor) -> Tokens:
+        """The encoded pieces; the last ones are kept, since the stages of a Runge-Kutta step often share their tau."""
+        key = tau if self._network.config.time_in_encoder else None
+        if self._last is None or not _same(self._last[0], key):
+            self._last = (key, self._encode(key))
+        return self._last[1]
+
+    def _encode(self, tau: Tensor | None) -> Tokens:
+        each = [None] * self._samples if tau is None else list(tau.reshape(self._samples, -1))
+        first = self._network.encode(self._pyramid, each[0])
+        rest = [first if _same(t, each[0]) else self._network.encode(self._pyramid, t) for t in each[1:]]
+        return Tokens.cat([first, *rest])
+
+
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b if a is None or b is None else torch.equal(a, b)
+
+
+class Eda(nn.Module):
+    """Equivariant flow matching for the assembly of rigid pieces."""
+
+    def __init__(self, config: EdaConfig | None = None, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config or EdaConfig()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = EdaNetwork(self.config.network)
+
+    def pyramid(self, pieces: Pieces) -> Pyramid:
+        """The pieces at every resolution of this network: build it once and pass it where pieces are asked for."""
+        config = self.config.network
+        return Pyramid.build(
+            pieces, num_levels=config.num_levels, ratio=config.ratio, num_neighbors=config.num_neighbors
+        )
+
+    def field(self, pieces: Pieces | Pyramid, *, samples: int = 1) -> VelocityField:
+        """v_X as a function of poses and tau."""
+        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        weight = self.network.head.output.weight
+        points = pyramid.pieces.points
+        if points.dtype != weight.dtype or points.device != weight.device:
+            raise InputError(
+                f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
+            )
+        return VelocityField(self.network, pyramid, samples)
+
+    def velocity(self, pieces: Pieces | Pyramid, poses: SE3, tau: float | Tensor) -> Tensor:
+        """f(gX), the spatial twist (w, t) of every piece at poses (N,): v_X(g) = f(gX) g. -> (N, 6)."""
+        velocity_field = self.field(pieces)
+        expected = (len(velocity_field.puzzle),)
+        if poses.shape != expected:
+            raise InputError(f"{expected[0]} pieces need poses of shape {expected}, got {tuple(poses.shape)}")
+        weight = self.network.head.output.weight
+        if poses.rotation.dtype != weight.dtype or poses.rotation.device != weight.device:
+            raise InputError(
+                f"the poses are {poses.rotation.dtype} on {poses.rotation.device} but the model is {weight.dtype} "
+                f"on {weight.device}"
+            )
+        num_puzzles = int(velocity_field.puzzle.max()) + 1
+        times = torch.as_tensor(tau, dtype=weight.dtype, device=weight.device).expand(num_puzzles)
+        return velocity_field(poses, times)
+
+    def loss(
+        self,
+        puzzle: Puzzle,
+        *,
+        pyramid: Pyramid | None = None,
+        draws: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> Loss:
+        """The flow matching loss, eq. (2), on `draws` draws of noise and tau for every puzzle.
+
+        Draws of a network whose encoder does not see tau share one pass of the encoder, which is most of the cost.
+        """
+        pieces = puzzle.pieces
+        velocity_field = self.field(pyramid or pieces, samples=draws)
+        num_puzzles = draws * pieces.num_puzzles
+        noise = sample_noise(pieces, self.config.noise_std, samples=draws, generator=generator).reshape(-1)
+        tau = TAU_SAMPLERS[self.config.tau_sampler](num_puzzles, generator).to(pieces.points)
+        path = Path.generated_by(noise, SE3.cat([puzzle.solution] * draws), velocity_field.puzzle, num_puzzles)
+        poses = path.at(tau[velocity_field.puzzle])
+        return flow_loss(
+            velocity_field.velocities(poses, tau),
+            velocity_field.center_velocity(path.twist, poses),
+            velocity_field.puzzle,
+            num_puzzles,
+            self.config.translation_weight,
+        )
+
+    def sample(self, pieces: Pieces, samples: int = 1, **options: Any) -> SE3:
+        """`samples` assemblies of every puzzle, in one batch: poses (samples, N). Options as for `trajectory`."""
+        return self.trajectory(pieces, samples, **options).final
+
+    @torch.no_grad()
+    def trajectory(
+        self,
+        pieces: Pieces,
+        samples: int = 1,
+        *,
+        solver: str = "rk4",
+        steps: int = 20,
+        tolerance: float = 1e-3,
+        noise: SE3 | None = None,
+        pins: Mapping[int, SE3] | None = None,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+    ) -> Trajectory:
+        """The flow from noise to `samples` assemblies: poses (S+1, samples, N) in the units of `pieces.points`.
+
+        `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
+        puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
+        """
+        if samples < 1:
+            raise InputError(f"samples must be at least 1, got {samples}")
+        merged = merge_pinned(pieces, pins) if pins else None
+        rigid = merged.pieces if merged else pieces
+        if noise is None:
+            noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
+        if noise.shape != (samples, rigid.num_pieces):
+            raise InputError(f"noise must have shape {(samples, rigid.num_pieces)}, got {tuple(noise.shape)}")
+        velocity_field = self.field(rigid, samples=samples)
+        walked = integrate(
+            velocity_field,
+            noise.reshape(-1),
+            solver=solver,
+            steps=steps,
+            tolerance=tolerance,
+            puzzle=velocity_field.puzzle,
+            callback=callback,
+        )
+        poses = walked.poses.reshape(-1, samples, rigid.num_pieces)
+        return Trajectory(walked.taus, merged.restore(poses) if merged else poses)
+
+    # -- on disk ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, dtype: torch.dtype | None = None) -> None:
+        """Write one safetensors file whose header carries the config as JSON; all of it, or nothing."""
+        path = FilePath(path)
+        config = dataclasses.asdict(self.config)
+        metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config)}
+        weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in self.state_dict().items()}
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".partial")
+        os.close(descriptor)
+        try:
+            save_file(weights, temporary, metadata)
+            os.replace(temporary, path)
+        finally:
+            FilePath(temporary).unlink(missing_ok=True)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:
+        """Read a file written by `save`, in float32. Nothing in the file is ever executed."""
+        path = FilePath(path)
+        if not path.is_file():
+            raise InputError(f"{path}: no such model file")
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                weights = {name: file.get_tensor(name).to(torch.float32) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise InputError(f"{path}: not a complete safetensors file ({error}); fetch it again") from error
+        model = Eda(_config_of(metadata, path))
+        _load_weights(model, weights, path)
+        return model.to(device)
+
+
+def _config_of(metadata: Mapping[str, str], path: FilePath) -> EdaConfig:
+    if metadata.get("format") != "eda":
+        raise InputError(f"{path}: a safetensors file, but not an Eda model")
+    try:
+        version, values = int(metadata["version"]), json.loads(metadata["config"])
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{path}: the header of this Eda model is damaged ({error!r})") from error
+    if version > FILE_VERSION:
+        raise InputError(
+            f"{path}: written by a newer Eda (file version {version}, this one reads {FILE_VERSION}); upgrade eda-assembly"
+        )
+    try:
+        return EdaConfig.from_dict(values)
+    except (InputError, TypeError) as error:
+        raise InputError(f"{path}: the config of this model cannot be used: {error}") from error
+
+
+def _load_weights(model: Eda, weights: Mapping[str, Tensor], path: FilePath) -> None:
+    expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    wrong = sorted(
+        name for name in expected.keys() | weights.keys()
+        if name not in weights or name not in expected or weights[name].shape != expected[name]
+    )  # fmt: skip
+    if wrong:
+        raise InputError(f"{path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})")
+    broken = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
+    if broken:
+        raise InputError(f"{path}: weights with NaN or infinite entries, e.g. {broken[0]}")
+    model.load_state_dict(dict(weights))

@@ -1,0 +1,12 @@
+"""Shared by all tests."""
+
+import pytest
+import torch
+
+# The tensors of the tests are small: a second thread costs more in hand-over than it brings, much more on a busy machine.
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
