@@ -285,3 +285,6 @@ def _load_weights(model: Eda, weights: Mapping[str, Tensor], path: FilePath) -> 
     if broken:
         raise InputError(f"{path}: weights with NaN or infinite entries, e.g. {broken[0]}")
     model.load_state_dict(dict(weights))
+
+
+load = Eda.load

@@ -42,13 +42,14 @@ def edge_attention(
     -> (U, M, L+1, C), to be contracted with W_V. A receiver without neighbours gets zero.
     """
     max_degree = math.isqrt(features.shape[1]) - 1
-    lengths = edges.lengths()
+    # Geometry in float64: it costs little next to the features, and its rounding would be every channel's.
+    exact = edges.vectors.to(torch.float64)
+    lengths = torch.linalg.vector_norm(exact, dim=-1)
     visible = (edges.neighbors >= 0) & (lengths > COINCIDENT)
-    direction = torch.where(visible[..., None], edges.vectors, edges.vectors.new_tensor([0.0, 1.0, 0.0]))
-    direction = direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
-    blocks = wigner(edge_frames(direction), max_degree)
+    direction = torch.where(visible[..., None], exact / lengths[..., None], exact.new_tensor([0.0, 1.0, 0.0]))
+    blocks = [block.to(features.dtype) for block in wigner(edge_frames(direction), max_degree)]
+    basis = spline_basis(lengths, len(key_radial)).to(features.dtype)
     aligned = rotate_features(features[edges.neighbors.clamp(min=0)], blocks)
-    basis = spline_basis(lengths, len(key_radial))
 
     logits = _scores(queries, _so2(aligned, basis, key_radial), blocks, num_heads)
     attention = _masked_softmax(logits, visible)

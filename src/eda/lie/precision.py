@@ -15,7 +15,7 @@ def full_precision(function: Function) -> Function:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        device = _device_type(args)
+        device = _device_type((*args, *kwargs.values()))
         if not torch.is_autocast_enabled(device):
             return function(*args, **kwargs)
         with torch.autocast(device, enabled=False):

@@ -5,13 +5,15 @@ the coefficients come from their Taylor series, near pi the logarithm goes throu
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from eda.lie.precision import full_precision
 
-# Below this squared angle the closed forms lose digits and the series (eight terms) is exact to float64.
+# Below this squared angle the closed forms lose digits and the series (nine terms) is exact to float64.
 _SERIES_BELOW = 0.5
 
 
@@ -174,10 +176,30 @@ def from_quaternion(quaternion: Tensor) -> Tensor:
 @full_precision
 def nearest(matrix: Tensor) -> Tensor:
     """The rotation nearest to a matrix in the Frobenius norm, never a reflection. (..., 3, 3) -> (..., 3, 3)."""
-    left, _, right = torch.linalg.svd(matrix)
-    sign = torch.linalg.det(left @ right).sign()
-    left = torch.cat([left[..., :2], left[..., 2:] * sign[..., None, None]], dim=-1)
-    return left @ right
+    return _Nearest.apply(matrix)
+
+
+class _Nearest(torch.autograd.Function):
+    """Its own backward: that of the SVD divides by differences of singular values, which vanish at a rotation."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        left, singular, right = torch.linalg.svd(matrix)
+        sign = torch.linalg.det(left @ right).sign()
+        signs = torch.stack([torch.ones_like(sign), torch.ones_like(sign), sign], dim=-1)
+        left, singular = left * signs[..., None, :], singular * signs
+        ctx.save_for_backward(left, singular, right)
+        return left @ right
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        left, singular, right = ctx.saved_tensors
+        inner = left.mT @ gradient @ right.mT
+        total = singular[..., :, None] + singular[..., None, :]
+        # A sum of zero means that the nearest rotation is not unique: no direction is better, the slope is zero there.
+        safe = torch.where(total > 0, total, torch.inf)
+        return left @ ((inner - inner.mT) / safe) @ right
 
 
 @full_precision

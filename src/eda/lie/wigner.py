@@ -57,7 +57,6 @@ def harmonics(direction: Tensor, max_degree: int) -> Tensor:
     return torch.cat(blocks[: max_degree + 1], dim=-1)
 
 
-@full_precision
 def rotate_features(features: Tensor, blocks: list[Tensor]) -> Tensor:
     """D(r) F, degree by degree. Features (..., M, C), blocks as from `wigner`."""
     return torch.cat([D @ features[..., degree_rows(l), :] for l, D in enumerate(blocks)], dim=-2)

@@ -20,8 +20,9 @@ class EquivariantAttention(nn.Module):
         super().__init__()
         degrees = max_degree + 1
         self.num_heads = num_heads
-        # A logit sums (L+1) M C / H products; this gain gives it a standard deviation of about one at the start.
-        gain = 1 / math.sqrt(degrees**3 * channels / num_heads)
+        # A logit sums (L+1) M C / H products; this gain keeps its standard deviation near 0.1 at the start, so that
+        # attention begins almost uniform and does not magnify rounding.
+        gain = 0.1 / math.sqrt(degrees**3 * channels / num_heads)
         self.query = DegreeLinear(max_degree, channels, degrees * channels, bias=False, gain=gain)
         self.value = DegreeLinear(max_degree, channels, channels)
         self.key_radial = nn.Parameter(_initial_radial(num_knots, max_degree, channels))

@@ -100,7 +100,8 @@ class FeedForward(nn.Module):
         hidden = channels * expansion
         self.widen = DegreeLinear(max_degree, channels, hidden)
         self.activation = EquivariantGELU(max_degree, hidden)
-        self.narrow = DegreeLinear(max_degree, hidden, channels)
+        # At half strength the residual stream, not the layers, sets the scale of an untrained network.
+        self.narrow = DegreeLinear(max_degree, hidden, channels, gain=0.5)
 
     def forward(self, features: Tensor) -> Tensor:
         """(P, M, C) -> (P, M, C)."""
