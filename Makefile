@@ -12,7 +12,7 @@ help:
 	@echo "make clean  remove .venv and every cache"
 
 # The stamp is newer than the files it depends on only after an install that succeeded.
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/eda/native/*.cpp src/eda/native/*.h src/eda/native/*.inc)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@

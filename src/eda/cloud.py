@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from eda.native import library
+
 
 def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
     """Farthest point sampling: the indices of `count` points, each the farthest from those before it.
@@ -10,9 +12,21 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
     the points (ties apart), and the first n of the result are what n alone would have given: one run serves every
     level of a pyramid.
 
-    points (n, 3) -> (count,) with 1 <= count <= n. The cost is n * count.
+    points (n, 3) -> (count,) with 1 <= count <= n. The compiled module prunes with a tree; without it the cost is
+    n * count.
     """
-    points = np.asarray(points, dtype=np.float64)
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    compiled = library()
+    if compiled is None:
+        return farthest_points_reference(points, count)
+    chosen = np.empty(count, dtype=np.int64)
+    if compiled.eda_farthest_points(points.ctypes.data, len(points), count, chosen.ctypes.data):
+        raise MemoryError(f"farthest point sampling of {len(points)} points ran out of memory")
+    return chosen
+
+
+def farthest_points_reference(points: np.ndarray, count: int) -> np.ndarray:
+    """The definition of `farthest_points`, which the compiled one must equal."""
     chosen = np.empty(count, dtype=np.int64)
     chosen[0] = _squared_distance(points, points.mean(axis=0)).argmax()
     gap = np.full(len(points), np.inf)  # squared distance to the chosen set, -1 at its own points

@@ -136,18 +136,21 @@ class Eda(nn.Module):
             )
         return VelocityField(self.network, pyramid, samples)
 
+    def _check_poses(self, poses: SE3) -> None:
+        weight, got = self.network.head.output.weight, poses.rotation
+        if got.dtype != weight.dtype or got.device != weight.device:
+            raise InputError(
+                f"the poses are {got.dtype} on {got.device} but the model is {weight.dtype} on {weight.device}"
+            )
+
     def velocity(self, pieces: Pieces | Pyramid, poses: SE3, tau: float | Tensor) -> Tensor:
         """f(gX), the spatial twist (w, t) of every piece at poses (N,): v_X(g) = f(gX) g. -> (N, 6)."""
         velocity_field = self.field(pieces)
         expected = (len(velocity_field.puzzle),)
         if poses.shape != expected:
             raise InputError(f"{expected[0]} pieces need poses of shape {expected}, got {tuple(poses.shape)}")
+        self._check_poses(poses)
         weight = self.network.head.output.weight
-        if poses.rotation.dtype != weight.dtype or poses.rotation.device != weight.device:
-            raise InputError(
-                f"the poses are {poses.rotation.dtype} on {poses.rotation.device} but the model is {weight.dtype} "
-                f"on {weight.device}"
-            )
         num_puzzles = int(velocity_field.puzzle.max()) + 1
         times = torch.as_tensor(tau, dtype=weight.dtype, device=weight.device).expand(num_puzzles)
         return velocity_field(poses, times)
@@ -210,6 +213,7 @@ class Eda(nn.Module):
             noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
         if noise.shape != (samples, rigid.num_pieces):
             raise InputError(f"noise must have shape {(samples, rigid.num_pieces)}, got {tuple(noise.shape)}")
+        self._check_poses(noise)
         velocity_field = self.field(rigid, samples=samples)
         walked = integrate(
             velocity_field,

@@ -25,12 +25,15 @@ def sample_noise(
 
 
 def fit_noise_std(puzzles: Iterable[Puzzle]) -> float:
-    """sqrt(omega): the spread of the pieces' centres in solved puzzles, per coordinate."""
+    """sqrt(omega), such that the pieces of noise, once centred, lie as far apart as those of the solved puzzles.
+
+    Centring takes one piece's worth of freedom from a puzzle of N, so squares are divided by 3 (N - 1).
+    """
     squares, count = 0.0, 0
     for puzzle in puzzles:
         translation = centred(puzzle.solution, puzzle.pieces).act(puzzle.pieces.centroids())
         squares += float(translation.to(torch.float64).square().sum())
-        count += translation.numel()
+        count += 3 * (puzzle.pieces.num_pieces - puzzle.pieces.num_puzzles)
     if not count:
         raise InputError("no puzzles to fit the noise to")
     return (squares / count) ** 0.5

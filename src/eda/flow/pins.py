@@ -68,8 +68,8 @@ def _pin_poses(pieces: Pieces, pins: Mapping[int, SE3]) -> SE3:
     rotation = torch.eye(3, dtype=like.dtype, device=like.device).repeat(pieces.num_pieces, 1, 1)
     translation = torch.zeros(pieces.num_pieces, 3, dtype=like.dtype, device=like.device)
     for index, pose in pins.items():
-        if not 0 <= index < pieces.num_pieces:
-            raise InputError(f"there is no piece {index} to pin: the pieces are 0 to {pieces.num_pieces - 1}")
+        if type(index) is not int or not 0 <= index < pieces.num_pieces:
+            raise InputError(f"there is no piece {index!r} to pin: the pieces are 0 to {pieces.num_pieces - 1}")
         if pose.shape != ():
             raise InputError(f"the pin of piece {index} must be a single pose, got a batch of shape {tuple(pose.shape)}")
         if not pose.isfinite():

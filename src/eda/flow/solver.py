@@ -173,19 +173,26 @@ def integrate(
         raise InputError(f"tolerance must be positive, got {tolerance}")
     if puzzle is None:
         puzzle = torch.zeros(len(noise), dtype=torch.long, device=noise.translation.device)
+    if puzzle.shape != noise.shape:
+        raise InputError(f"{tuple(noise.shape)} poses need as many puzzle indices, got {tuple(puzzle.shape)}")
     if SOLVERS[solver].table.embedded is None:
         walk = _fixed_steps(SOLVERS[solver], field, noise, puzzle, steps)
     else:
         walk = _adaptive_steps(SOLVERS[solver], field, noise, puzzle, steps, tolerance)
     taus, poses = [_zero_times(noise, puzzle)], [noise]
     for tau, moved in walk:
-        if not moved.isfinite():
-            raise FloatingPointError(f"the field is not finite at tau = {float(taus[-1].max()):.3f}")
+        _check_finite(moved.translation, taus[-1])
+        _check_finite(moved.rotation, taus[-1])
         taus.append(tau)
         poses.append(moved)
         if callback is not None and callback(Progress(len(poses) - 1, tau, moved)):
             break
     return Trajectory(torch.stack(taus), SE3.stack(poses))
+
+
+def _check_finite(values: Tensor, tau: Tensor) -> None:
+    if not bool(values.isfinite().all()):
+        raise FloatingPointError(f"the field is not finite at tau = {float(tau.max()):.3f}")
 
 
 def _zero_times(noise: SE3, puzzle: Tensor) -> Tensor:
@@ -216,6 +223,7 @@ def _adaptive_steps(
         eta = torch.minimum(eta, 1 - tau)
         stepped = solver.step(table, field, poses, tau, eta, puzzle, velocity)
         gap = eta[puzzle] * torch.linalg.vector_norm(_combined(difference, stepped.slopes), dim=-1)
+        _check_finite(gap, tau)
         error = segment_max(gap, puzzle, len(tau))
         accepted = (eta > 0) & ((error <= tolerance) | (eta <= SHORTEST_STEP))
         moves = accepted[puzzle][:, None]

@@ -1,6 +1,23 @@
-"""The edge attention operator, eq. (8) and (10) of the paper's appendix, behind one function."""
+"""The edge attention operator, eq. (8) and (10) of the paper's appendix, behind one function.
 
+`reference` is the definition, in plain torch; `cpu` is the same by the compiled module, where there is one.
+"""
+
+from torch import Tensor
+
+from eda.kernels import cpu, reference
 from eda.kernels.edges import Edges
-from eda.kernels.reference import edge_attention
 
 __all__ = ["Edges", "edge_attention"]
+
+
+def edge_attention(
+    features: Tensor, queries: Tensor, edges: Edges, key_radial: Tensor, value_radial: Tensor, num_heads: int
+) -> Tensor:
+    """The attention of receivers to their neighbours by the fastest implementation that fits. See `reference`."""
+    if cpu.available(features):
+        out, _ = cpu.edge_attention(
+            features, queries, edges.vectors, edges.neighbors, key_radial, value_radial, num_heads
+        )
+        return out
+    return reference.edge_attention(features, queries, edges, key_radial, value_radial, num_heads)

@@ -1,6 +1,6 @@
 """Spherical harmonics and Wigner-D matrices of any degree, from one table per degree.
 
-The table `_stretch(l)` is the isometry that carves degree l + 1 out of (degree l) x (degree 1), by the Clebsch-Gordan
+The table `stretch_table(l)` is the isometry that carves degree l + 1 out of (degree l) x (degree 1), by the Clebsch-Gordan
 coefficients <l m 1 s | l+1 m+s>. It raises harmonics and rotation matrices alike:
 
     Y^{l+1}(x) ~ S (Y^l(x) x Y^1(x)),        D^{l+1}(R) = S (D^l(R) x D^1(R)) S^T.
@@ -66,13 +66,13 @@ def _raising_gain(degree: int) -> float:
     """What makes S (Y^l x unit vector) have the norm of degree l + 1: Y^l is aligned with its own direction."""
     pole = np.zeros(2 * degree + 1)
     pole[degree] = math.sqrt(2 * degree + 1)
-    raised = _stretch(degree) @ np.kron(pole, [0.0, 1.0, 0.0])
+    raised = stretch_table(degree) @ np.kron(pole, [0.0, 1.0, 0.0])
     return math.sqrt(2 * degree + 3) / float(raised[degree + 1])
 
 
 @lru_cache(maxsize=64)
 def _stretch_tensor(degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.tensor(_stretch(degree), dtype=dtype, device=device)
+    return torch.tensor(stretch_table(degree), dtype=dtype, device=device)
 
 
 def _stretch_like(degree: int, like: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def _stretch_like(degree: int, like: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=32)
-def _stretch(degree: int) -> np.ndarray:
+def stretch_table(degree: int) -> np.ndarray:
     """S: (2l+3) x (2l+1) 3, the real form of <l m 1 s | l+1 m+s>."""
     l = degree
     complex_table = np.zeros((2 * l + 3, 2 * l + 1, 3))

@@ -23,7 +23,7 @@ from eda.lie import SE3
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
 from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.config import NetworkConfig
-from eda.nn.layers import AdaptiveNorm, DegreeLinear, EquivariantGELU, Time, TimeEmbedding
+from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
 from eda.segment import ranges, segment_softmax, segment_sum
 
 
@@ -140,21 +140,21 @@ class InputEmbedding(nn.Module):
 
 
 class VelocityHead(nn.Module):
-    """Piece-wise pooling: a softmax over the tokens of a piece, then two vectors: (w, u)."""
+    """Piece-wise pooling: a softmax over the tokens of a piece, then two vectors (w, u), gated by the invariants."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        max_degree, channels = config.max_degree, config.channels
+        channels = config.channels
         self.norm = AdaptiveNorm(channels, channels)
         self.weight = nn.Linear(channels, channels)
-        self.mix = DegreeLinear(max_degree, channels, channels)
-        self.activation = EquivariantGELU(max_degree, channels)
+        self.vectors = nn.Linear(channels, channels, bias=False)
+        self.gate = nn.Linear(channels, channels)
         self.output = nn.Linear(channels, 2, bias=False)
 
     def forward(self, features: Tensor, piece: Tensor, num_pieces: int, time: Time) -> Tensor:
         """(T, M, C), piece (T,) -> (N, 6)."""
-        features = self.norm(features, time)
+        features = self.norm(features, time)[:, : rows_of(1)]
         weight = segment_softmax(self.weight(features[:, 0]), piece, num_pieces)
         pooled = segment_sum(features * weight[:, None], piece, num_pieces)
-        vectors = self.output(self.activation(self.mix(pooled))[:, degree_rows(1)])
-        return vectors.mT.flatten(1)
+        gate = nn.functional.silu(self.gate(pooled[:, :1]))
+        return self.output(self.vectors(pooled[:, degree_rows(1)]) * gate).mT.flatten(1)

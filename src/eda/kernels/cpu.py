@@ -1,0 +1,150 @@
+"""Edge attention by the compiled module, as a torch operator with its own backward. See `reference` for the algebra."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from eda.lie.wigner import stretch_table
+from eda.native import library
+
+_SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+MAX_DEGREE = 3
+
+# Fewer edges times channels than this are done sooner than a second thread starts.
+_WORK_PER_THREAD = 20_000
+
+
+def available(features: Tensor) -> bool:
+    """Whether the compiled module can serve these features (S, M, C)."""
+    suitable = features.device.type == "cpu" and features.dtype in _SUFFIX
+    return suitable and math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and library() is not None
+
+
+@lru_cache(maxsize=8)
+def _stretches(max_degree: int) -> np.ndarray:
+    tables = [stretch_table(l).ravel() for l in range(1, max_degree)]
+    return np.concatenate(tables) if tables else np.zeros(1)
+
+
+def _call(name: str, inputs: list[Tensor], num_heads: int, channels: int, outputs: list[Tensor]) -> None:
+    """Call a compiled function on contiguous tensors: the six inputs of the operator, then what it reads or writes."""
+    features, queries, _, neighbors, key_radial, _ = inputs
+    degree, padded = math.isqrt(features.shape[1]) - 1, features.shape[2]
+    work = neighbors.numel() * padded
+    threads = max(1, min(torch.get_num_threads(), work // _WORK_PER_THREAD))
+    stretch = _stretches(degree)
+    failed = getattr(library(), f"{name}_{_SUFFIX[features.dtype]}")(
+        *[tensor.data_ptr() for tensor in inputs],
+        stretch.ctypes.data,
+        len(queries), len(features), neighbors.shape[1], degree, channels, padded, num_heads, len(key_radial),
+        threads,
+        *[tensor.data_ptr() for tensor in outputs],
+    )  # fmt: skip
+    if failed:
+        raise MemoryError(f"edge attention over {neighbors.numel()} edges ran out of memory")
+
+
+def _padding(channels: int, dtype: torch.dtype) -> int:
+    """How many channels must be added to fill whole registers."""
+    return -channels % library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
+
+
+@torch.library.custom_op("eda::edge_attention", mutates_args=())
+def edge_attention(
+    features: Tensor,
+    queries: Tensor,
+    vectors: Tensor,
+    neighbors: Tensor,
+    key_radial: Tensor,
+    value_radial: Tensor,
+    num_heads: int,
+) -> tuple[Tensor, Tensor]:
+    """As `reference.edge_attention`, with the edges spelled out. -> the output, and the attention (U, k, H)."""
+    channels = features.shape[2]
+    padding = _padding(channels, features.dtype)
+    inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
+    out = torch.empty_like(inputs[1])
+    attention = features.new_empty(*neighbors.shape, num_heads)
+    _call("eda_attention_forward", inputs, num_heads, channels, [out, attention])
+    return out[..., :channels].contiguous(), attention
+
+
+def _prepared(
+    features: Tensor, queries: Tensor, vectors: Tensor, neighbors: Tensor, key: Tensor, value: Tensor, padding: int
+) -> list[Tensor]:
+    wide = [F.pad(tensor, (0, padding)) if padding else tensor for tensor in (features, queries, key, value)]
+    return [t.contiguous() for t in (wide[0], wide[1], vectors, neighbors, wide[2], wide[3])]
+
+
+@edge_attention.register_fake
+def _(
+    features: Tensor,
+    queries: Tensor,
+    vectors: Tensor,
+    neighbors: Tensor,
+    key_radial: Tensor,
+    value_radial: Tensor,
+    num_heads: int,
+) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(queries), features.new_empty(*neighbors.shape, num_heads)
+
+
+@torch.library.custom_op("eda::edge_attention_backward", mutates_args=())
+def edge_attention_backward(
+    gradient: Tensor,
+    attention: Tensor,
+    features: Tensor,
+    queries: Tensor,
+    vectors: Tensor,
+    neighbors: Tensor,
+    key_radial: Tensor,
+    value_radial: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of features, queries and both radial tables."""
+    channels, num_heads = features.shape[2], attention.shape[2]
+    padding = _padding(channels, features.dtype)
+    inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
+    pull = (F.pad(gradient, (0, padding)) if padding else gradient).contiguous()
+    results = [torch.zeros_like(inputs[0]), torch.empty_like(inputs[1]), *(torch.zeros_like(t) for t in inputs[4:])]
+    _call("eda_attention_backward", inputs, num_heads, channels, [attention.contiguous(), pull, *results])
+    d_features, d_queries, d_key, d_value = (result[..., :channels].contiguous() for result in results)
+    return d_features, d_queries, d_key, d_value
+
+
+@edge_attention_backward.register_fake
+def _(
+    gradient: Tensor,
+    attention: Tensor,
+    features: Tensor,
+    queries: Tensor,
+    vectors: Tensor,
+    neighbors: Tensor,
+    key_radial: Tensor,
+    value_radial: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return (
+        torch.empty_like(features),
+        torch.empty_like(queries),
+        torch.empty_like(key_radial),
+        torch.empty_like(value_radial),
+    )
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    features, queries, vectors, neighbors, key_radial, value_radial, _ = inputs
+    ctx.save_for_backward(output[1], features, queries, vectors, neighbors, key_radial, value_radial)
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    d_features, d_queries, d_key, d_value = edge_attention_backward(gradient, *ctx.saved_tensors)
+    return d_features, d_queries, None, None, d_key, d_value, None
+
+
+edge_attention.register_autograd(_backward, setup_context=_remember)

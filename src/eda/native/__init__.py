@@ -1,0 +1,43 @@
+"""The compiled module behind a plain C interface, loaded here and nowhere else.
+
+It is built with the package where a C++ compiler is found. Where it is missing everything works, on slower paths.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
+
+# features, queries, vectors, neighbors, key_radial, value_radial, stretch; sizes; threads.
+_ATTENTION = [POINTER] * 7 + [INTEGER] * 8 + [ctypes.c_int]
+_SIGNATURES = {
+    "eda_lanes": [ctypes.c_int],
+    "eda_attention_forward_f32": [*_ATTENTION, *[POINTER] * 2],
+    "eda_attention_forward_f64": [*_ATTENTION, *[POINTER] * 2],
+    "eda_attention_backward_f32": [*_ATTENTION, *[POINTER] * 6],
+    "eda_attention_backward_f64": [*_ATTENTION, *[POINTER] * 6],
+    "eda_farthest_points": [POINTER, INTEGER, INTEGER, POINTER],
+}
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """The compiled functions, or None (with one warning) where they were not built."""
+    found = sorted(Path(__file__).parent.glob("_core*.so")) + sorted(Path(__file__).parent.glob("_core*.pyd"))
+    if not found:
+        warnings.warn(
+            "eda's compiled module is missing, so everything runs on the slow reference path: install a C++17 compiler "
+            "and reinstall eda-assembly",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    loaded = ctypes.CDLL(str(found[0]))
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = arguments, ctypes.c_int
+    return loaded

@@ -1,0 +1,123 @@
+// Chooses the instruction set at run time, splits the work over threads, and speaks C to the outside: no torch, no
+// Python, no OpenMP runtime that could meet another one.
+
+#include "attention.h"
+
+#include <cstdlib>
+#include <exception>
+
+#include "parallel.h"
+
+namespace {
+
+enum Set { baseline_set, avx2_set, avx512_set };
+
+// The best instruction set of this machine; EDA_ISA=baseline|avx2|avx512 asks for a lesser one.
+Set instruction_set() {
+    static const Set chosen = [] {
+        Set best = baseline_set;
+#ifdef EDA_X86
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) best = avx2_set;
+        if (best == avx2_set && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl"))
+            best = avx512_set;
+#endif
+        const char* wanted = std::getenv("EDA_ISA");
+        if (wanted && !std::strcmp(wanted, "baseline")) return baseline_set;
+        if (wanted && !std::strcmp(wanted, "avx2")) return std::min(best, avx2_set);
+        return best;
+    }();
+    return chosen;
+}
+
+Kernels<float> chosen(float) {
+#ifdef EDA_X86
+    if (instruction_set() == avx512_set) return avx512_f32();
+    if (instruction_set() == avx2_set) return avx2_f32();
+#endif
+    return baseline_f32();
+}
+
+Kernels<double> chosen(double) {
+#ifdef EDA_X86
+    if (instruction_set() != baseline_set) return avx2_f64();
+#endif
+    return baseline_f64();
+}
+
+template <typename T>
+int forward(const Problem<T>& p, const double* stretch, int threads, T* out, T* attention) try {
+    const Stretch<T> s(stretch, int(p.degree));
+    const auto kernel = chosen(T()).forward[p.degree - 1];
+    parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int) { kernel(p, s, begin, end, out, attention); });
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+// Threads add to gradients of their own (the first one to the result), which are summed in order afterwards.
+template <typename T>
+int backward(
+    const Problem<T>& p, const double* stretch, int threads, const T* attention, const T* d_out, T* d_features,
+    T* d_queries, T* d_key, T* d_value
+) try {
+    const Stretch<T> s(stretch, int(p.degree));
+    const auto kernel = chosen(T()).backward[p.degree - 1];
+    const int64_t feature_size = p.senders * (p.degree + 1) * (p.degree + 1) * p.C;
+    const int64_t table_size = p.knots * (2 * p.degree + 1) * p.C;
+    const int parts = ranges_used(p.receivers, threads);
+    std::vector<std::vector<T>> extra(parts > 0 ? parts - 1 : 0);
+    for (auto& buffer : extra) buffer.assign(feature_size + 2 * table_size, T(0));
+    parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int part) {
+        T* f = part ? extra[part - 1].data() : d_features;
+        T* k = part ? f + feature_size : d_key;
+        T* v = part ? k + table_size : d_value;
+        kernel(p, s, begin, end, attention, d_out, f, d_queries, k, v);
+    });
+    auto gather = [&](T* into, int64_t offset, int64_t size) {
+        parallel_ranges(size, threads, [&](int64_t begin, int64_t end, int) {
+            for (const auto& buffer : extra)
+                for (int64_t i = begin; i < end; ++i) into[i] += buffer[offset + i];
+        });
+    };
+    gather(d_features, 0, feature_size);
+    gather(d_key, feature_size, table_size);
+    gather(d_value, feature_size + table_size, table_size);
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+}  // namespace
+
+#define EDA_EXPORT extern "C" __attribute__((visibility("default")))
+
+// How many channels fill a register, for values of 4 or 8 bytes: the padded channels must be a multiple.
+EDA_EXPORT int eda_lanes(int bytes) {
+    return (bytes == 4 ? chosen(float()).vector_bytes : chosen(double()).vector_bytes) / bytes;
+}
+
+#define EDA_ATTENTION(T, suffix)                                                                                       \
+    EDA_EXPORT int eda_attention_forward_##suffix(                                                                     \
+        const T* features, const T* queries, const T* vectors, const int64_t* neighbors, const T* key_radial,          \
+        const T* value_radial, const double* stretch, int64_t receivers, int64_t senders, int64_t k, int64_t degree,   \
+        int64_t channels, int64_t padded, int64_t heads, int64_t knots, int threads, T* out, T* attention              \
+    ) {                                                                                                                \
+        const Problem<T> p{features, queries, vectors, neighbors, key_radial, value_radial, receivers, senders,        \
+                           k, degree, channels, padded, heads, knots};                                                 \
+        return forward<T>(p, stretch, threads, out, attention);                                                        \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_attention_backward_##suffix(                                                                    \
+        const T* features, const T* queries, const T* vectors, const int64_t* neighbors, const T* key_radial,          \
+        const T* value_radial, const double* stretch, int64_t receivers, int64_t senders, int64_t k, int64_t degree,   \
+        int64_t channels, int64_t padded, int64_t heads, int64_t knots, int threads, const T* attention,               \
+        const T* d_out, T* d_features, T* d_queries, T* d_key, T* d_value                                              \
+    ) {                                                                                                                \
+        const Problem<T> p{features, queries, vectors, neighbors, key_radial, value_radial, receivers, senders,        \
+                           k, degree, channels, padded, heads, knots};                                                 \
+        return backward<T>(p, stretch, threads, attention, d_out, d_features, d_queries, d_key, d_value);              \
+    }
+
+EDA_ATTENTION(float, f32)
+EDA_ATTENTION(double, f64)

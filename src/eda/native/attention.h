@@ -1,0 +1,79 @@
+// The edge attention operator: see eda/kernels/reference.py for what it computes, in the same names.
+//
+//   features (S, M, C)          F_v
+//   queries  (U, M, L+1, C)     Q_u W_K^T, the source degree l' in the third place
+//   out      (U, M, L+1, C)     sum_v alpha_v (R^l)^T P_ll' Z^l'
+//
+// A receiver is handled at once, one register of channels at a time; nothing of the size of edges times channels ever
+// reaches memory. The work is split over receivers in contiguous ranges, so the same input and number of threads give
+// the same bits.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+constexpr double coincident = 1e-5;  // as in eda/kernels/edges.py
+constexpr int max_degree = 3;
+
+template <typename T>
+struct Problem {
+    const T *features, *queries, *vectors;
+    const int64_t* neighbors;  // (U, k), -1 where there is none
+    const T *key_radial, *value_radial;
+    int64_t receivers, senders, k, degree, channels, C, heads, knots;  // C: channels padded to whole registers
+};
+
+// Where D^l begins among the stacked Wigner matrices of degrees 1 .. L, and the size of them all.
+constexpr int block_offset(int l) { return l <= 1 ? 0 : block_offset(l - 1) + (2 * l - 1) * (2 * l - 1); }
+constexpr int wigner_size(int L) { return block_offset(L + 1); }
+
+// The isometries that raise D^l to D^{l+1} (eda/lie/wigner.py), without their zeros.
+template <typename T>
+struct Stretch {
+    struct Entry {
+        int row, axis;
+        T value;
+    };
+    std::vector<std::vector<std::vector<Entry>>> rows;  // [l - 1][row of degree l + 1]
+
+    Stretch(const double* dense, int L) {
+        for (int l = 1; l < L; ++l) {
+            std::vector<std::vector<Entry>> table(2 * l + 3);
+            for (auto& row : table)
+                for (int n = 0; n < 2 * l + 1; ++n)
+                    for (int axis = 0; axis < 3; ++axis, ++dense)
+                        if (*dense != 0) row.push_back({n, axis, T(*dense)});
+            rows.push_back(std::move(table));
+        }
+    }
+};
+
+// What one instruction set offers, by degree - 1.
+template <typename T>
+struct Kernels {
+    using Forward = void (*)(const Problem<T>&, const Stretch<T>&, int64_t begin, int64_t end, T* out, T* attention);
+    using Backward = void (*)(
+        const Problem<T>&, const Stretch<T>&, int64_t begin, int64_t end, const T* attention, const T* d_out,
+        T* d_features, T* d_queries, T* d_key, T* d_value
+    );
+    int vector_bytes;
+    Forward forward[max_degree];
+    Backward backward[max_degree];
+};
+
+#if defined(__x86_64__) && (defined(__clang__) || defined(__GNUC__))
+#define EDA_X86 1
+#endif
+
+Kernels<float> baseline_f32();
+Kernels<double> baseline_f64();
+#ifdef EDA_X86
+Kernels<float> avx2_f32();
+Kernels<double> avx2_f64();
+Kernels<float> avx512_f32();
+#endif
