@@ -149,13 +149,6 @@ class FrameSeeing(EdaNetwork):
         return super().relate(tokens, poses, tau) + 0.1 * own_axis
 
 
-class Mirroring(EdaNetwork):
-    """Flips one coordinate of the angular velocity."""
-
-    def relate(self, tokens, poses, tau):
-        return super().relate(tokens, poses, tau) * torch.tensor([-1.0, 1, 1, 1, 1, 1]).to(tau)
-
-
 class Slipping(EdaNetwork):
     """A constant drift a thousand times the rounding of float32, and far below what an eye would see."""
 
@@ -175,7 +168,6 @@ PERMUTING = {torch.float32: 1, torch.float64: 3}
     ("kind", "laws"),
     [
         (Drifting, TURNED),
-        (Mirroring, TURNED),
         (Slipping, TURNED),
         (Counting, PERMUTED),
         (FrameSeeing, FRAMED),
@@ -191,11 +183,14 @@ def test_a_broken_model_is_caught_by_its_law_and_no_other(kind, laws):
     assert {row["law"] for row in report.as_dict()["laws"] if not row["holds"]} == laws
 
 
-@pytest.mark.parametrize(("kind", "law"), [(Drifting, "L_R"), (Counting, "L_P"), (FrameSeeing, "Prop. 4.5")])
-def test_a_broken_field_is_caught_in_float32(kind, law):
+class Lawless(Counting, FrameSeeing, Drifting):
+    """Breaks all laws at once."""
+
+
+def test_a_lawless_model_is_caught_in_float32():
     seed, dtypes = PERMUTING[torch.float32], (torch.float32,)
-    report = check_equivariance(model_of(kind), draws=1, points=12, seed=seed, dtypes=dtypes)
-    assert law in broken(report)
+    report = check_equivariance(model_of(Lawless), draws=1, points=12, seed=seed, dtypes=dtypes)
+    assert broken(report) == set(NAMES)
 
 
 def test_every_law_can_be_broken():
@@ -203,7 +198,6 @@ def test_every_law_can_be_broken():
     assert set(NAMES) == TURNED | PERMUTED | FRAMED
 
 
-@pytest.mark.xfail(strict=True, reason="the only permutation drawn with seed 0 and one draw is the identity")
 def test_one_draw_is_enough_to_see_a_broken_permutation():
     report = check_equivariance(model_of(Counting), draws=1, points=12, dtypes=DOUBLE)
     assert "L_P" in broken(report)
@@ -262,20 +256,17 @@ def test_a_field_of_nan_does_not_hold():
     assert not report.holds
 
 
-@pytest.mark.xfail(strict=True, reason="the median of NaN and numbers depends on their order")
 def test_nan_in_one_draw_does_not_hold():
     report = check_equivariance(model_of(NanForTwo), draws=3, points=12, dtypes=DOUBLE)
     assert not report.holds
 
 
-@pytest.mark.xfail(strict=True, raises=FloatingPointError, reason="the solver stops the check instead")
 def test_weights_of_nan_do_not_hold():
     model = model_of()
     torch.nn.init.constant_(model.network.head.output.weight, torch.nan)
     assert not check_equivariance(model, draws=1, points=12, dtypes=DOUBLE).holds
 
 
-@pytest.mark.xfail(strict=True, reason="range() complains about its own argument")
 def test_no_draws_are_an_input_error():
     with pytest.raises(ValueError, match="draws"):
         check_equivariance(model_of(), draws=0)

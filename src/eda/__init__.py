@@ -29,6 +29,10 @@ _HOME = {
 __all__ = ["SE3", "Eda", "EdaConfig", "InputError", "NetworkConfig", "Pieces", "Puzzle", "load"]
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'eda' has no attribute {name!r}")

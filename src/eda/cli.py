@@ -43,7 +43,7 @@ def check(
         Path | None, typer.Argument(help="A model file. Without it, the paper's network, untrained.")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Random puzzles to draw.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of the random puzzles.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random puzzles.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Check that a model keeps the laws of equivariance: the paper's table, and more. Exit code 1 if one is broken."""
@@ -63,10 +63,11 @@ def check(
 
 def _print_report(name: str, report: EquivarianceReport) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
-    table = Table(title=f"Equivariance of {name}: medians of {report.draws} draws, 2 to 8 pieces")
+    table = Table(title=f"Equivariance of {escape(name)}: medians of {report.draws} draws, 2 to 8 pieces")
     for column in ("law", "statement", "precision", "absolute", "relative", "bound", ""):
         table.add_column(column, justify="right" if column in ("absolute", "relative", "bound") else "left")
     for row in report.results:

@@ -100,11 +100,9 @@ def _nearest(queries: np.ndarray, cloud: np.ndarray, own: np.ndarray, k: int) ->
     reach = min(k + 1, len(cloud))
     _, found = cKDTree(cloud).query(queries, k=np.arange(1, reach + 1))
     found = found.astype(np.int64)
-    # Drop the query itself by index, not by position: coincident points come in any order. If it is crowded out
-    # by coincident points, drop the farthest instead. A stable sort moves the dropped one to the end.
-    is_own = found == own[:, None]
-    is_own[~is_own.any(axis=1), -1] = True
-    order = np.argsort(is_own, axis=1, kind="stable")[:, : reach - 1]
+    # Drop the query itself by index, not by position, since coincident points come in any order: a stable sort moves
+    # it to the end. Where coincident points have crowded it out, the farthest is dropped instead.
+    order = np.argsort(found == own[:, None], axis=1, kind="stable")[:, : reach - 1]
     neighbors = np.full((len(queries), k), -1, dtype=np.int64)
     neighbors[:, : reach - 1] = np.take_along_axis(found, order, axis=1)
     return neighbors

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -28,6 +27,7 @@ from eda.lie import SE3
 from eda.nn import EdaNetwork, NetworkConfig, Tokens
 from eda.pieces import Pieces, Puzzle
 from eda.segment import ranges
+from eda.settings import check_choice, check_positive, check_whole
 
 FILE_VERSION = 1
 
@@ -42,17 +42,16 @@ class EdaConfig:
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
 
     def __post_init__(self) -> None:
-        if not self.noise_std > 0:
-            raise InputError(f"noise_std must be positive, got {self.noise_std}")
-        if self.tau_sampler not in TAU_SAMPLERS:
-            raise InputError(f"unknown tau_sampler {self.tau_sampler!r}: choose one of {', '.join(TAU_SAMPLERS)}")
+        check_positive("noise_std", self.noise_std)
+        check_choice("tau_sampler", self.tau_sampler, tuple(TAU_SAMPLERS))
+        check_positive("translation_weight", self.translation_weight)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
         """From plain values, as read from JSON. Raises `InputError` for a key that is not known."""
-        values = dict(values)
-        network = _only_fields(NetworkConfig, values.pop("network", {}))
-        return EdaConfig(network=NetworkConfig(**network), **_only_fields(EdaConfig, values))
+        settings = _only_fields(EdaConfig, values)
+        network = _only_fields(NetworkConfig, settings.pop("network", {}))
+        return EdaConfig(network=NetworkConfig(**network), **settings)
 
 
 def _only_fields(kind: type, values: Any) -> dict[str, Any]:
@@ -128,6 +127,10 @@ class Eda(nn.Module):
     def field(self, pieces: Pieces | Pyramid, *, samples: int = 1) -> VelocityField:
         """v_X as a function of poses and tau."""
         pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        if len(pyramid.levels) != self.config.network.num_levels:
+            raise InputError(
+                f"this network has {self.config.network.num_levels} levels but the pyramid {len(pyramid.levels)}"
+            )
         weight = self.network.head.output.weight
         points = pyramid.pieces.points
         if points.dtype != weight.dtype or points.device != weight.device:
@@ -142,6 +145,8 @@ class Eda(nn.Module):
             raise InputError(
                 f"the poses are {got.dtype} on {got.device} but the model is {weight.dtype} on {weight.device}"
             )
+        if not poses.isfinite():
+            raise InputError("the poses have NaN or infinite entries")
 
     def velocity(self, pieces: Pieces | Pyramid, poses: SE3, tau: float | Tensor) -> Tensor:
         """f(gX), the spatial twist (w, t) of every piece at poses (N,): v_X(g) = f(gX) g. -> (N, 6)."""
@@ -152,7 +157,10 @@ class Eda(nn.Module):
         self._check_poses(poses)
         weight = self.network.head.output.weight
         num_puzzles = int(velocity_field.puzzle.max()) + 1
-        times = torch.as_tensor(tau, dtype=weight.dtype, device=weight.device).expand(num_puzzles)
+        times = torch.as_tensor(tau, dtype=weight.dtype, device=weight.device)
+        if times.shape not in [(), (num_puzzles,)] or not bool(times.isfinite().all()):
+            raise InputError(f"tau must be a finite number or one for each of {num_puzzles} puzzles, got {tau}")
+        times = times.expand(num_puzzles)
         return velocity_field(poses, times)
 
     def loss(
@@ -167,6 +175,7 @@ class Eda(nn.Module):
 
         Draws of a network whose encoder does not see tau share one pass of the encoder, which is most of the cost.
         """
+        check_whole("draws", draws, 1, 2**31)
         pieces = puzzle.pieces
         velocity_field = self.field(pyramid or pieces, samples=draws)
         num_puzzles = draws * pieces.num_puzzles
@@ -205,16 +214,15 @@ class Eda(nn.Module):
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
         """
-        if samples < 1:
-            raise InputError(f"samples must be at least 1, got {samples}")
+        check_whole("samples", samples, 1, 2**31)
         merged = merge_pinned(pieces, pins) if pins else None
         rigid = merged.pieces if merged else pieces
+        velocity_field = self.field(rigid, samples=samples)
         if noise is None:
             noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
         if noise.shape != (samples, rigid.num_pieces):
             raise InputError(f"noise must have shape {(samples, rigid.num_pieces)}, got {tuple(noise.shape)}")
         self._check_poses(noise)
-        velocity_field = self.field(rigid, samples=samples)
         walked = integrate(
             velocity_field,
             noise.reshape(-1),
@@ -232,31 +240,41 @@ class Eda(nn.Module):
     def save(self, path: str | os.PathLike[str], *, dtype: torch.dtype | None = None) -> None:
         """Write one safetensors file whose header carries the config as JSON; all of it, or nothing."""
         path = FilePath(path)
-        config = dataclasses.asdict(self.config)
-        metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config)}
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: the folder {path.parent} does not exist")
+        metadata = {
+            "format": "eda",
+            "version": str(FILE_VERSION),
+            "config": json.dumps(dataclasses.asdict(self.config)),
+        }
         weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in self.state_dict().items()}
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".partial")
-        os.close(descriptor)
+        _check_finite(weights, f"{path}: not saved")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             save_file(weights, temporary, metadata)
             os.replace(temporary, path)
         finally:
-            FilePath(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:
         """Read a file written by `save`, in float32. Nothing in the file is ever executed."""
         path = FilePath(path)
         if not path.is_file():
-            raise InputError(f"{path}: no such model file")
+            raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 weights = {name: file.get_tensor(name).to(torch.float32) for name in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
-            raise InputError(f"{path}: not a complete safetensors file ({error}); fetch it again") from error
-        model = Eda(_config_of(metadata, path))
-        _load_weights(model, weights, path)
+            raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error})") from error
+        config = _config_of(metadata, path)
+        _check_shapes(config, weights, path)
+        _check_finite(weights, f"{path}: not loaded")
+        model = Eda(config)
+        model.load_state_dict(weights)
         return model.to(device)
 
 
@@ -265,8 +283,10 @@ def _config_of(metadata: Mapping[str, str], path: FilePath) -> EdaConfig:
         raise InputError(f"{path}: a safetensors file, but not an Eda model")
     try:
         version, values = int(metadata["version"]), json.loads(metadata["config"])
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{path}: the header of this Eda model is damaged ({error!r})") from error
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})") from error
+    if version < 1:
+        raise InputError(f"{path}: the header of this Eda model is damaged (file version {version})")
     if version > FILE_VERSION:
         raise InputError(
             f"{path}: written by a newer Eda (file version {version}, this one reads {FILE_VERSION}); upgrade eda-assembly"
@@ -277,18 +297,20 @@ def _config_of(metadata: Mapping[str, str], path: FilePath) -> EdaConfig:
         raise InputError(f"{path}: the config of this model cannot be used: {error}") from error
 
 
-def _load_weights(model: Eda, weights: Mapping[str, Tensor], path: FilePath) -> None:
-    expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    wrong = sorted(
-        name for name in expected.keys() | weights.keys()
-        if name not in weights or name not in expected or weights[name].shape != expected[name]
-    )  # fmt: skip
+def _check_shapes(config: EdaConfig, weights: Mapping[str, Tensor], path: FilePath) -> None:
+    """Compare with a model that has shapes but no memory, so that no file can ask for more memory than it fills."""
+    with torch.device("meta"):
+        expected = {name: tensor.shape for name, tensor in Eda(config).state_dict().items()}
+    found = {name: tensor.shape for name, tensor in weights.items()}
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
         raise InputError(f"{path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})")
+
+
+def _check_finite(weights: Mapping[str, Tensor], what: str) -> None:
     broken = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
     if broken:
-        raise InputError(f"{path}: weights with NaN or infinite entries, e.g. {broken[0]}")
-    model.load_state_dict(dict(weights))
+        raise InputError(f"{what}: weights with NaN or infinite entries, e.g. {broken[0]}")
 
 
 load = Eda.load

@@ -43,6 +43,10 @@ class Pieces:
             raise InputError(f"points must have shape (P, 3), got {tuple(self.points.shape)}")
         if int(self.sizes.sum()) != len(self.points) or int(self.counts.sum()) != len(self.sizes):
             raise InputError("the sizes of the pieces must add up to the points, and the counts of puzzles to the pieces")
+        if self.normals is not None and self.normals.shape != self.points.shape:
+            raise InputError(f"{tuple(self.points.shape)} points but {tuple(self.normals.shape)} normals")
+        if not self.points.is_floating_point():
+            raise InputError(f"points must have a floating point dtype, got {self.points.dtype}")
 
     @staticmethod
     def from_clouds(
@@ -116,7 +120,7 @@ class Pieces:
     # -- moving ----------------------------------------------------------------------------------------------------
 
     def moved(self, poses: SE3) -> Pieces:
-        """gX: every piece moved by its pose (N,)."""
+        """gX: every piece moved by its pose (N,). The user's frame stays that of the pieces before they were moved."""
         _check_poses(poses, self)
         each = poses[self.piece_of_point]
         normals = None if self.normals is None else (each.rotation @ self.normals[..., None]).squeeze(-1)
@@ -124,6 +128,8 @@ class Pieces:
 
     def permuted(self, order: Tensor) -> Pieces:
         """sigma X: piece i of the result is piece order[i] of this one; order (N,) stays within puzzles."""
+        if not torch.equal(order.sort().values, torch.arange(self.num_pieces, device=order.device)):
+            raise InputError(f"not a permutation of {self.num_pieces} pieces: {order.tolist()}")
         if not torch.equal(self.puzzle_of_piece[order], self.puzzle_of_piece):
             raise InputError("a permutation of pieces must not move a piece to another puzzle")
         rows = torch.split(torch.arange(len(self.points), device=self.points.device), self.sizes.tolist())
@@ -155,17 +161,19 @@ class Pieces:
 
         A user's point is x = s p + c; its assembled place is s g(p) = R x + (s t - R c).
         """
+        _check_count(poses, self)
         poses = poses.to(torch.float64)
         scale = self.scales[self.puzzle_of_piece][:, None]
         turned = (poses.rotation @ self.centers[..., None]).squeeze(-1)
         return SE3(poses.rotation, scale * poses.translation - turned)
 
     def from_user(self, poses: SE3) -> SE3:
-        """The inverse of `to_user`, in the precision of `points`."""
+        """The inverse of `to_user`, in float64 too: far from the origin float32 would lose what lies between pieces."""
+        _check_count(poses, self)
         poses = poses.to(torch.float64)
         scale = self.scales[self.puzzle_of_piece][:, None]
         turned = (poses.rotation @ self.centers[..., None]).squeeze(-1)
-        return SE3(poses.rotation, (poses.translation + turned) / scale).to(self.points.dtype)
+        return SE3(poses.rotation, (poses.translation + turned) / scale)
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,9 @@ class Puzzle:
     pieces: Pieces
     solution: SE3  # (N,)
 
+    def __post_init__(self) -> None:
+        _check_poses(self.solution, self.pieces)
+
     @staticmethod
     def from_assembled(
         clouds: Sequence[Cloud], normals: Sequence[Cloud] | None = None, **options: Any
@@ -182,7 +193,7 @@ class Puzzle:
         """A puzzle from clouds that lie in their assembled position."""
         pieces = Pieces.from_clouds(clouds, normals, **options)
         eye = SE3.identity(pieces.num_pieces, dtype=torch.float64, device=pieces.points.device)
-        return Puzzle(pieces, centred(pieces.from_user(eye), pieces))
+        return Puzzle(pieces, centred(pieces.from_user(eye), pieces).to(pieces.points.dtype))
 
     @staticmethod
     def collate(batch: Sequence[Puzzle]) -> Puzzle:
@@ -197,7 +208,7 @@ class Puzzle:
 def centred(poses: SE3, pieces: Pieces) -> SE3:
     """The same assemblies, each moved so that the centres of its pieces have mean zero. poses (N,)."""
     puzzle = pieces.puzzle_of_piece
-    middle = segment_mean(poses.act(pieces.centroids()), puzzle, pieces.num_puzzles)
+    middle = segment_mean(poses.act(pieces.centroids().to(poses.rotation.dtype)), puzzle, pieces.num_puzzles)
     return SE3(poses.rotation, poses.translation - middle[puzzle])
 
 
@@ -207,25 +218,33 @@ def _size(centred_clouds: list[np.ndarray]) -> float:
     The assembled size is not known at inference, so it must come from the pieces alone, each on its own. Radii of
     gyration do not depend on how many points a piece has; their squares add up as areas do when a surface breaks.
     """
-    radii = [np.square(cloud).sum(axis=1).mean() for cloud in centred_clouds]
-    return float(np.sqrt(np.sum(radii)))
+    extent = max(float(np.abs(cloud).max()) for cloud in centred_clouds)  # so that no square over- or underflows
+    squared_radii = [np.square(cloud / extent).sum(axis=1).mean() for cloud in centred_clouds]
+    return extent * float(np.sqrt(np.sum(squared_radii)))
 
 
 def _checked_cloud(cloud: Cloud, index: int) -> np.ndarray:
-    array = np.asarray(cloud.detach().cpu() if isinstance(cloud, Tensor) else cloud)
+    array = _as_array(cloud, f"piece {index}")
     if array.ndim != 2 or array.shape[1] != 3:
         raise InputError(f"piece {index}: expected points of shape (n, 3), got {array.shape}")
-    if not np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.complexfloating):
-        raise InputError(f"piece {index}: expected real numbers, got {array.dtype}")
     if len(array) < MIN_POINTS:
         raise InputError(f"piece {index} has {len(array)} points; at least {MIN_POINTS} are needed to orient a piece")
-    array = array.astype(np.float64)
     bad = int((~np.isfinite(array)).any(axis=1).sum())
     if bad:
         raise InputError(f"piece {index} has {bad} points with NaN or infinite coordinates; remove them first")
-    if np.ptp(array, axis=0).max() <= 1e-9 * np.abs(array).max():
+    if np.ptp(array, axis=0).max() <= 1e-12 * np.abs(array).max():
         raise InputError(f"piece {index}: all of its {len(array)} points coincide")
     return array
+
+
+def _as_array(cloud: Cloud, what: str) -> np.ndarray:
+    try:
+        array = np.asarray(cloud.detach().cpu() if isinstance(cloud, Tensor) else cloud)
+    except ValueError as error:
+        raise InputError(f"{what}: not an array of numbers ({error})") from error
+    if not np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.complexfloating):
+        raise InputError(f"{what}: expected real numbers, got {array.dtype}")
+    return array.astype(np.float64)
 
 
 def _checked_normals(normals: Sequence[Cloud], clouds: list[np.ndarray]) -> np.ndarray:
@@ -233,7 +252,7 @@ def _checked_normals(normals: Sequence[Cloud], clouds: list[np.ndarray]) -> np.n
         raise InputError(f"{len(clouds)} pieces but normals for {len(normals)}")
     checked = []
     for index, (normal, cloud) in enumerate(zip(normals, clouds, strict=True)):
-        array = np.asarray(normal.detach().cpu() if isinstance(normal, Tensor) else normal, dtype=np.float64)
+        array = _as_array(normal, f"normals of piece {index}")
         if array.shape != cloud.shape:
             raise InputError(f"piece {index}: {cloud.shape} points but {array.shape} normals")
         length = np.linalg.norm(array, axis=1, keepdims=True)
@@ -254,6 +273,11 @@ def _check_alike(batch: Sequence[Pieces]) -> None:
     }.items():
         if len(values) > 1:
             raise InputError(f"pieces of one batch must agree in {what}, got {sorted(values)}")
+
+
+def _check_count(poses: SE3, pieces: Pieces) -> None:
+    if poses.shape[-1:] != (pieces.num_pieces,):
+        raise InputError(f"{pieces.num_pieces} pieces need poses (..., {pieces.num_pieces}), got {tuple(poses.shape)}")
 
 
 def _check_poses(poses: SE3, pieces: Pieces) -> None:

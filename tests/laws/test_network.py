@@ -321,7 +321,6 @@ def test_gradients_reach_every_parameter_before_the_head(variant):
     assert [name for name in dead_parts(model_of(variant)) if not name.startswith("head.")] == []
 
 
-@pytest.mark.xfail(strict=True, reason="weights of degrees that the head drops, and a bias under a softmax")
 @pytest.mark.parametrize("max_degree", [1, 2])
 def test_gradients_reach_every_parameter_of_the_head(max_degree):
     assert [name for name in dead_parts(model_of(max_degree=max_degree)) if name.startswith("head.")] == []

@@ -126,16 +126,22 @@ def solved(*centres: tuple[float, float, float]) -> Puzzle:
 
 @pytest.mark.parametrize("offset", [0.0, 5.0])
 def test_fitted_std_by_hand(offset):
-    """Centres at +-3 along x: squares 9 and 9 over six coordinates."""
+    """Centres at +-3 along x: squares 9 and 9 over the three coordinates that centring leaves free."""
     puzzle = solved((offset + 3.0, offset, 0.0), (offset - 3.0, offset, 0.0))
-    assert fit_noise_std([puzzle]) == pytest.approx(math.sqrt(18 / 6))
+    assert fit_noise_std([puzzle]) == pytest.approx(math.sqrt(18 / 3))
 
 
 def test_fitted_std_pools_the_coordinates_of_all_puzzles():
     line = solved((0.0, 1.0, 0.0), (0.0, -1.0, 0.0))
     triple = solved((2.0, 0.0, 0.0), (-1.0, 0.0, 1.0), (-1.0, 0.0, -1.0))
-    assert fit_noise_std([line, triple]) == pytest.approx(math.sqrt((2 + 8) / (6 + 9)))
-    assert fit_noise_std([Puzzle.collate([line, triple])]) == pytest.approx(math.sqrt((2 + 8) / (6 + 9)))
+    assert fit_noise_std([line, triple]) == pytest.approx(math.sqrt((2 + 8) / (3 + 6)))
+    assert fit_noise_std([Puzzle.collate([line, triple])]) == pytest.approx(math.sqrt((2 + 8) / (3 + 6)))
+
+
+def test_fitted_std_recovers_the_noise_it_is_fitted_to():
+    pieces = lumpy_pieces(3, 20)
+    draws = sample_noise(pieces, 0.7, samples=4000, generator=torch.Generator().manual_seed(5))
+    assert fit_noise_std(Puzzle(pieces, g) for g in draws) == pytest.approx(0.7, rel=0.02)
 
 
 def test_fitted_std_looks_at_centres_not_at_origins():
@@ -143,7 +149,7 @@ def test_fitted_std_looks_at_centres_not_at_origins():
     puzzle = solved((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0))
     frame = SE3.from_matrix(random_motions(2, 0))
     moved = Puzzle(puzzle.pieces.moved(frame), puzzle.solution @ frame.inverse())
-    assert fit_noise_std([moved]) == pytest.approx(math.sqrt(2 / 6))
+    assert fit_noise_std([moved]) == pytest.approx(math.sqrt(2 / 3))
 
 
 def test_nothing_to_fit_is_refused():

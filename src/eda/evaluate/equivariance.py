@@ -7,8 +7,9 @@ norm of what is compared, as the median over random puzzles of 2 to 8 pieces, in
 from __future__ import annotations
 
 import copy
+import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from eda.flow import sample_noise
 from eda.lie import SE3, so3
 from eda.model import Eda
 from eda.pieces import Pieces
+from eda.settings import check_whole
 
 # Largest median relative error that is still rounding, by law and precision. A sample passes the field many times,
 # and Prop. 4.5 encodes the moved pieces anew: both gather more rounding than one evaluation.
@@ -62,24 +64,40 @@ class EquivarianceReport:
 
     def as_dict(self) -> dict:
         """Plain values, for JSON."""
-        rows = [{**asdict(result), "holds": result.holds} for result in self.results]
-        return {"holds": self.holds, "field_norm": self.field_norm, "draws": self.draws, "laws": rows}
+        rows = [
+            {**asdict(law), "absolute": _or_none(law.absolute), "relative": _or_none(law.relative), "holds": law.holds}
+            for law in self.results
+        ]
+        return {"holds": self.holds, "field_norm": _or_none(self.field_norm), "draws": self.draws, "laws": rows}
+
+
+def _or_none(value: float) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return value if math.isfinite(value) else None
 
 
 class _Draw:
-    """One random case: pieces X, poses g, a time, the three kinds of change, and what the laws compare with."""
+    """One random case: pieces X, poses g, a time, the three kinds of change, and what the laws compare with.
 
-    def __init__(self, model: Eda, pieces: Pieces, generator: torch.Generator) -> None:
-        count, dtype = pieces.num_pieces, pieces.points.dtype
-        still = torch.zeros(count, 3, dtype=dtype)
-        self.model, self.pieces = model, pieces
-        self.poses = sample_noise(pieces, model.config.noise_std, generator=generator)[0]
-        self.tau = torch.rand(1, generator=generator, dtype=dtype)
-        self.turn = SE3(so3.random(generator=generator, dtype=dtype), still[0])  # r, of the whole
-        self.turns = SE3(so3.random(count, generator=generator, dtype=dtype), still)  # r_1 .. r_N, of the pieces
-        self.order = torch.randperm(count, generator=generator)  # sigma
-        self.velocity = self.velocity_of(pieces, self.poses)
-        self.assembly = self.assembly_of(pieces, self.poses)
+    It is drawn in float64 and then rounded, so that all precisions see the same case.
+    """
+
+    def __init__(self, model: Eda, exact: Pieces, dtype: torch.dtype, generator: torch.Generator) -> None:
+        count = exact.num_pieces
+        self.model, self.pieces = model, exact.to(dtype=dtype)
+        self.poses = sample_noise(exact, model.config.noise_std, generator=generator)[0].to(dtype)
+        self.tau = torch.rand(1, generator=generator, dtype=torch.float64).to(dtype)
+        turns = so3.random(count + 1, generator=generator, dtype=torch.float64)
+        shift = torch.randn(3, generator=generator, dtype=torch.float64)
+        still = torch.zeros(count, 3, dtype=torch.float64)
+        self.turn = SE3(turns[0], still[0]).to(dtype)  # r, of the whole
+        self.turns = SE3(turns[1:], still).to(dtype)  # r_1 .. r_N, of the pieces
+        self.motion = SE3(turns[0], shift).to(dtype)  # h, of the whole
+        order = torch.randperm(count, generator=generator)
+        is_identity = torch.equal(order, torch.arange(count))
+        self.order = order.roll(1) if is_identity else order  # sigma
+        self.velocity = self.velocity_of(self.pieces, self.poses)
+        self.assembly = self.assembly_of(self.pieces, self.poses)
 
     def velocity_of(self, pieces: Pieces, poses: SE3) -> Tensor:
         """v_X(g) = f(gX) g as matrices (N, 3, 4)."""
@@ -88,13 +106,22 @@ class _Draw:
         return algebra @ poses.matrix()
 
     def assembly_of(self, pieces: Pieces, noise: SE3) -> Tensor:
-        """The sampled poses as matrices (N, 3, 4)."""
-        return self.model.sample(pieces, noise=noise[None], solver="rk1", steps=SAMPLE_STEPS)[0].matrix()[:, :3]
+        """The sampled poses as matrices (N, 3, 4); NaN where the field is not finite."""
+        try:
+            sampled = self.model.sample(pieces, noise=noise[None], solver="rk1", steps=SAMPLE_STEPS)
+        except FloatingPointError:
+            return torch.full((pieces.num_pieces, 3, 4), torch.nan, dtype=pieces.points.dtype)
+        return sampled[0].matrix()[:, :3]
 
 
 def _rotation(draw: _Draw) -> tuple[Tensor, Tensor]:
     turned = draw.velocity_of(draw.pieces, draw.turn @ draw.poses)
     return turned, draw.turn.rotation @ draw.velocity
+
+
+def _whole_moved(draw: _Draw) -> tuple[Tensor, Tensor]:
+    moved = draw.velocity_of(draw.pieces, draw.motion @ draw.poses)
+    return moved, draw.motion.rotation @ draw.velocity
 
 
 def _permutation(draw: _Draw) -> tuple[Tensor, Tensor]:
@@ -128,6 +155,7 @@ def _sampled_rotation(draw: _Draw) -> tuple[Tensor, Tensor]:
 LAWS: list[tuple[str, str, Callable[[_Draw], tuple[Tensor, Tensor]], dict[torch.dtype, float]]] = [
     ("L_R", "v_X(r g) = r v_X(g)", _rotation, _FIELD),
     ("L_P", "v_sX(s g) = s v_X(g)", _permutation, _FIELD),
+    ("whole moved", "v_X(h g) = h v_X(g), h in SE(3)", _whole_moved, _ENCODED),
     ("Prop. 4.5", "v_X(g) = v_gX(e) g", _right_related, _ENCODED),
     ("samples, pieces turned", "rX from g r^-1", _sampled_turns, _SAMPLED),
     ("samples, pieces permuted", "sX from s g", _sampled_permutation, _SAMPLED),
@@ -146,6 +174,9 @@ def check_equivariance(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> EquivarianceReport:
     """Check every law on `draws` random puzzles of 2 to 8 pieces with about `points` points each, on the CPU."""
+    check_whole("draws", draws, 1, 10**6)
+    check_whole("points", points, 8, 10**6)
+    check_whole("seed", seed, 0, 2**63)
     results: list[LawResult] = []
     norms: list[float] = []
     total = len(dtypes) * draws
@@ -160,11 +191,16 @@ def check_equivariance(
                 errors[law].append((absolute, absolute / size if size else absolute))
             progress(start + i + 1, total)
         for law, statement, _, bounds in LAWS:
-            absolute, relative = (statistics.median(column) for column in zip(*errors[law], strict=True))
+            absolute, relative = (_median(column) for column in zip(*errors[law], strict=True))
             results.append(
                 LawResult(law, statement, str(dtype).removeprefix("torch."), absolute, relative, bounds[dtype])
             )
-    return EquivarianceReport(results, statistics.median(norms), draws)
+    return EquivarianceReport(results, _median(norms), draws)
+
+
+def _median(values: Sequence[float]) -> float:
+    """The median; NaN where any value is."""
+    return math.nan if any(math.isnan(value) for value in values) else statistics.median(values)
 
 
 def _draws(model: Eda, count: int, points: int, seed: int, dtype: torch.dtype) -> Iterator[_Draw]:
@@ -173,8 +209,7 @@ def _draws(model: Eda, count: int, points: int, seed: int, dtype: torch.dtype) -
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         num_pieces = 2 + i % 7
         clouds, normals = zip(*[_lumpy_surface(rng, points) for _ in range(num_pieces)], strict=True)
-        pieces = Pieces.from_clouds(clouds, normals, dtype=dtype)
-        yield _Draw(model, pieces, generator)
+        yield _Draw(model, Pieces.from_clouds(clouds, normals, dtype=torch.float64), dtype, generator)
 
 
 def _lumpy_surface(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:

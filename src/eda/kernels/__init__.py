@@ -3,21 +3,37 @@
 `reference` is the definition, in plain torch; `cpu` is the same by the compiled module, where there is one.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from torch import Tensor
 
 from eda.kernels import cpu, reference
 from eda.kernels.edges import Edges
 
-__all__ = ["Edges", "edge_attention"]
+__all__ = ["Edges", "edge_attention", "reference_only"]
+
+_compiled_allowed = True
 
 
 def edge_attention(
     features: Tensor, queries: Tensor, edges: Edges, key_radial: Tensor, value_radial: Tensor, num_heads: int
 ) -> Tensor:
     """The attention of receivers to their neighbours by the fastest implementation that fits. See `reference`."""
-    if cpu.available(features):
+    if _compiled_allowed and cpu.available(features):
         out, _ = cpu.edge_attention(
             features, queries, edges.vectors, edges.neighbors, key_radial, value_radial, num_heads
         )
         return out
     return reference.edge_attention(features, queries, edges, key_radial, value_radial, num_heads)
+
+
+@contextmanager
+def reference_only() -> Iterator[None]:
+    """Within this context, edge attention is the plain torch one: for comparisons."""
+    global _compiled_allowed
+    _compiled_allowed = False
+    try:
+        yield
+    finally:
+        _compiled_allowed = True

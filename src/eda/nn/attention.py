@@ -13,10 +13,13 @@ class EquivariantAttention(nn.Module):
     """Receivers attend to their neighbours. See `eda.kernels` for the algebra.
 
     W_Q and W_K of the paper appear only as the product W_Q W_K^T, so it is one map here, `query`. `value` mixes the
-    senders' channels, so that each head, which owns some channels, sees all of them; W_V is `output`.
+    senders' channels, so that each head, which owns some channels, sees all of them (`mix_senders=False` leaves it out
+    where the channels are a mixture already); W_V is `output`.
     """
 
-    def __init__(self, max_degree: int, channels: int, num_heads: int, num_knots: int) -> None:
+    def __init__(
+        self, max_degree: int, channels: int, num_heads: int, num_knots: int, *, mix_senders: bool = True
+    ) -> None:
         super().__init__()
         degrees = max_degree + 1
         self.num_heads = num_heads
@@ -24,7 +27,7 @@ class EquivariantAttention(nn.Module):
         # attention begins almost uniform and does not magnify rounding.
         gain = 0.1 / math.sqrt(degrees**3 * channels / num_heads)
         self.query = DegreeLinear(max_degree, channels, degrees * channels, bias=False, gain=gain)
-        self.value = DegreeLinear(max_degree, channels, channels)
+        self.value = DegreeLinear(max_degree, channels, channels) if mix_senders else nn.Identity()
         self.key_radial = nn.Parameter(_initial_radial(num_knots, max_degree, channels))
         self.value_radial = nn.Parameter(_initial_radial(num_knots, max_degree, channels))
         self.output = DegreeLinear(max_degree, degrees * channels, channels)

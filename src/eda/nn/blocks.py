@@ -9,18 +9,32 @@ from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, EquivariantNorm, FeedForward, Time
 
 
-def _attention(config: NetworkConfig) -> EquivariantAttention:
-    return EquivariantAttention(config.max_degree, config.channels, config.num_heads, config.num_knots)
+def _attention(config: NetworkConfig, *, mix_senders: bool = True) -> EquivariantAttention:
+    return EquivariantAttention(
+        config.max_degree, config.channels, config.num_heads, config.num_knots, mix_senders=mix_senders
+    )
 
 
 def _feed_forward(config: NetworkConfig) -> FeedForward:
     return FeedForward(config.max_degree, config.channels, config.expansion)
 
 
-class DownBlock(nn.Module):
-    """Farthest points attend to the finer points around them, then to each other."""
+class _AsIs(nn.Module):
+    """In place of a norm, for features that have the same norm at every point."""
 
-    def __init__(self, config: NetworkConfig) -> None:
+    def forward(self, features: Tensor, time: Time | None = None) -> Tensor:
+        return features
+
+
+class DownBlock(nn.Module):
+    """Farthest points attend to the finer points around them, then to each other.
+
+    The first block of a network sees the input features. Their norm is the same at all points and their channels are
+    learned mixtures of the few input directions, so neither a norm nor a mixing of senders would add anything; at the
+    finest level these would be a fifth of the network's work.
+    """
+
+    def __init__(self, config: NetworkConfig, *, first: bool) -> None:
         super().__init__()
 
         def norm() -> nn.Module:
@@ -28,7 +42,7 @@ class DownBlock(nn.Module):
                 return AdaptiveNorm(config.channels, config.channels)
             return EquivariantNorm(config.channels)
 
-        self.norm_down, self.down = norm(), _attention(config)
+        self.norm_down, self.down = _AsIs() if first else norm(), _attention(config, mix_senders=not first)
         self.norm_within, self.within = norm(), _attention(config)
         self.norm_feed, self.feed = norm(), _feed_forward(config)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from eda.errors import InputError
+from eda.settings import check_choice, check_positive, check_switch, check_whole
 
 Normals = Literal["oriented", "unoriented", "absent"]
 
@@ -29,23 +30,24 @@ class NetworkConfig:
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
 
     def __post_init__(self) -> None:
-        for name in ("num_levels", "num_blocks", "num_neighbors", "channels", "num_heads", "expansion"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.cross_neighbors is not None and self.cross_neighbors < 1:
-            raise InputError(f"cross_neighbors must be at least 1, or None for all, got {self.cross_neighbors}")
-        if not 0 < self.ratio < 1:
-            raise InputError(f"ratio must lie between 0 and 1, got {self.ratio}")
-        if self.max_degree < 1:
-            raise InputError(f"max_degree must be at least 1 (the output is a vector), got {self.max_degree}")
+        check_whole("num_levels", self.num_levels, 1, 16)
+        check_whole("num_blocks", self.num_blocks, 1, 256)
+        check_whole("num_neighbors", self.num_neighbors, 1, 4096)
+        if self.cross_neighbors is not None:
+            check_whole("cross_neighbors (or None for all)", self.cross_neighbors, 1, 4096)
+        check_whole("max_degree", self.max_degree, 1, 12)  # at least 1: the output is a vector
+        check_whole("channels", self.channels, 1, 8192)
+        check_whole("num_heads", self.num_heads, 1, 8192)
+        check_whole("expansion", self.expansion, 1, 64)
+        check_whole("num_knots", self.num_knots, 4, 4096)  # at least 4: a cubic spline
+        check_switch("time_in_encoder", self.time_in_encoder)
+        check_positive("ratio", self.ratio)
+        check_positive("spacing", self.spacing)
+        check_choice("normals", self.normals, get_args(Normals))
+        if self.ratio >= 1:
+            raise InputError(f"ratio must be below 1, got {self.ratio}")
         if self.channels % self.num_heads:
             raise InputError(f"{self.channels} channels do not split into {self.num_heads} heads")
-        if self.num_knots < 4:
-            raise InputError(f"a cubic spline needs at least 4 knots, got {self.num_knots}")
-        if not self.spacing > 0:
-            raise InputError(f"spacing must be positive, got {self.spacing}")
-        if self.normals not in get_args(Normals):
-            raise InputError(f"normals must be one of {get_args(Normals)}, got {self.normals!r}")
         if self.normals == "unoriented" and self.max_degree < 2:
             raise InputError("unoriented normals live in degree 2: max_degree must be at least 2")
 

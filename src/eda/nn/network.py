@@ -62,7 +62,7 @@ class EdaNetwork(nn.Module):
         self.config = config
         self.embedding = InputEmbedding(config)
         self.time = TimeEmbedding(config.channels)
-        self.down = nn.ModuleList(DownBlock(config) for _ in range(config.num_levels))
+        self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
 
@@ -129,14 +129,11 @@ class InputEmbedding(nn.Module):
                 f"this network was made for {self.config.normals} normals, but the pieces have none: estimate "
                 f"normals first, or use a network made with normals='absent'"
             )
-        features = pieces.points.new_zeros(len(pieces.points), rows_of(max_degree), self.config.channels)
-        if pieces.normals is None:
-            features[:, 0] = self.weight[0]
-            return features
-        directions = harmonics(pieces.normals, max_degree)
-        for l, weight in zip(self.degrees, self.weight, strict=True):
-            features[:, degree_rows(l)] = directions[:, degree_rows(l), None] * weight
-        return features
+        weight = self.weight.new_zeros(rows_of(max_degree), self.config.channels)
+        for l, row in zip(self.degrees, self.weight, strict=True):
+            weight[degree_rows(l)] = row
+        normals = torch.zeros_like(pieces.points) if pieces.normals is None else pieces.normals
+        return harmonics(normals, max_degree)[..., None] * weight
 
 
 class VelocityHead(nn.Module):
@@ -146,7 +143,7 @@ class VelocityHead(nn.Module):
         super().__init__()
         channels = config.channels
         self.norm = AdaptiveNorm(channels, channels)
-        self.weight = nn.Linear(channels, channels)
+        self.weight = nn.Linear(channels, channels, bias=False)  # a softmax does not see a bias
         self.vectors = nn.Linear(channels, channels, bias=False)
         self.gate = nn.Linear(channels, channels)
         self.output = nn.Linear(channels, 2, bias=False)
