@@ -8,6 +8,7 @@ walk every puzzle at its own pace and a puzzle does not depend on its companions
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -71,11 +72,9 @@ def products(
     slopes: list[Tensor] = []
 
     def along(coefficients: tuple[float, ...]) -> SE3:
-        moved = poses
-        for coefficient, slope in zip(coefficients, slopes, strict=True):
-            if coefficient:
-                moved = SE3.exp(coefficient * step * slope) @ moved
-        return moved
+        scaled = [c * step * slope for c, slope in zip(coefficients, slopes, strict=True) if c]
+        motions = SE3.exp(torch.stack(scaled)) if scaled else []  # all exponentials in one call
+        return functools.reduce(lambda moved, motion: motion @ moved, motions, poses)
 
     for coefficients, node in zip(table.stages, table.nodes, strict=True):
         known = first is not None and not slopes

@@ -57,7 +57,8 @@ class SE3:
         if twist.shape[-1] != 6:
             raise InputError(f"a twist has 6 components (w, t), got shape {tuple(twist.shape)}")
         w, t = twist[..., :3], twist[..., 3:]
-        return SE3(so3.exp(w), (so3.left_jacobian(w) @ t[..., None]).squeeze(-1))
+        rotation, jacobian = so3.exp_and_left_jacobian(w)
+        return SE3(rotation, (jacobian @ t[..., None]).squeeze(-1))
 
     @staticmethod
     def from_matrix(matrix: Tensor) -> SE3:

@@ -5,6 +5,7 @@ the coefficients come from their Taylor series, near pi the logarithm goes throu
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,11 +18,11 @@ from eda.lie.precision import full_precision
 _SERIES_BELOW = 0.5
 
 
-def _series(x: Tensor, coefficients: list[float]) -> Tensor:
-    """The polynomial sum_n coefficients[n] x^n, by Horner's rule."""
-    total = torch.full_like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + coefficient
+def _series(x: Tensor, coefficients: Sequence[float] | Tensor) -> Tensor:
+    """The polynomial sum_n coefficients[n] x^n, by Horner's rule; rows of coefficients give several at once."""
+    total = torch.zeros_like(x) + coefficients[-1]
+    for n in reversed(range(len(coefficients) - 1)):
+        total = total * x + coefficients[n]
     return total
 
 
@@ -36,22 +37,20 @@ def _split(squared_angle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return small, safe_square, safe_angle
 
 
-_SINC = [(-1) ** n / math.factorial(2 * n + 1) for n in range(9)]
-_VERSINE = [(-1) ** n / math.factorial(2 * n + 2) for n in range(9)]
-_SINC_DEFECT = [(-1) ** n / math.factorial(2 * n + 3) for n in range(9)]
+# Taylor coefficients in the squared angle of sin(a)/a, (1 - cos a)/a^2 and (a - sin a)/a^3.
+_EXP_SERIES = [[(-1) ** n / math.factorial(2 * n + offset) for offset in (1, 2, 3)] for n in range(9)]
 # |B_2n| / (2n)! with the Bernoulli numbers B_2 .. B_18.
 _BERNOULLI = [1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6, 3617 / 510, 43867 / 798]
 _COTANGENT_DEFECT = [b / math.factorial(2 * n + 2) for n, b in enumerate(_BERNOULLI)]
 
 
-def _exp_coefficients(squared_angle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """sin(a)/a, (1 - cos a)/a^2 and (a - sin a)/a^3 for the angle a."""
+def _exp_coefficients(squared_angle: Tensor) -> Tensor:
+    """sin(a)/a, (1 - cos a)/a^2 and (a - sin a)/a^3 for the angle a. (...) -> (..., 3)."""
     small, square, angle = _split(squared_angle)
-    half_sine = torch.sin(angle / 2) / angle
-    closed = (torch.sin(angle) / angle, 2 * half_sine**2, (angle - torch.sin(angle)) / angle**3)
-    series = (_series(square, _SINC), _series(square, _VERSINE), _series(square, _SINC_DEFECT))
-    sinc, versine, defect = (torch.where(small, s, c) for s, c in zip(series, closed, strict=True))
-    return sinc, versine, defect
+    sine, half_sine = torch.sin(angle), torch.sin(angle / 2) / angle
+    closed = torch.stack([sine / angle, 2 * half_sine**2, (angle - sine) / angle**3], dim=-1)
+    table = torch.tensor(_EXP_SERIES, dtype=square.dtype, device=square.device)
+    return torch.where(small[..., None], _series(square[..., None], table), closed)
 
 
 def hat(vector: Tensor) -> Tensor:
@@ -65,13 +64,17 @@ def hat(vector: Tensor) -> Tensor:
 @full_precision
 def exp(vector: Tensor) -> Tensor:
     """The rotation by |w| about w. (..., 3) -> (..., 3, 3)."""
-    sinc, versine, _ = _exp_coefficients(vector.square().sum(-1))
+    return exp_and_left_jacobian(vector)[0]
+
+
+@full_precision
+def exp_and_left_jacobian(vector: Tensor) -> tuple[Tensor, Tensor]:
+    """Both at once, for the price of one. (..., 3) -> (..., 3, 3) twice."""
+    sinc, versine, defect = _exp_coefficients(vector.square().sum(-1))[..., None, None].unbind(-3)
     skew = hat(vector)
-    return (
-        torch.eye(3, dtype=vector.dtype, device=vector.device)
-        + sinc[..., None, None] * skew
-        + versine[..., None, None] * (skew @ skew)
-    )
+    square = skew @ skew
+    eye = torch.eye(3, dtype=vector.dtype, device=vector.device)
+    return eye + sinc * skew + versine * square, eye + versine * skew + defect * square
 
 
 @full_precision
@@ -124,13 +127,7 @@ def angle(rotation: Tensor) -> Tensor:
 @full_precision
 def left_jacobian(vector: Tensor) -> Tensor:
     """J with exp(w + d) = exp(J d) exp(w) to first order. (..., 3) -> (..., 3, 3)."""
-    _, versine, defect = _exp_coefficients(vector.square().sum(-1))
-    skew = hat(vector)
-    return (
-        torch.eye(3, dtype=vector.dtype, device=vector.device)
-        + versine[..., None, None] * skew
-        + defect[..., None, None] * (skew @ skew)
-    )
+    return exp_and_left_jacobian(vector)[1]
 
 
 @full_precision

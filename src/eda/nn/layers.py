@@ -42,32 +42,31 @@ class DegreeLinear(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(P, M, inputs) -> (P, M, outputs), or the rows from `first_degree` on."""
-        mapped = _PerDegreeProduct.apply(features, self.weight, self.first_degree)
-        if self.bias is None:
-            return mapped
-        return torch.cat([mapped[:, :1] + self.bias, mapped[:, 1:]], dim=1)
+        return _PerDegreeProduct.apply(features, self.weight, self.bias, self.first_degree)
 
 
 class _PerDegreeProduct(torch.autograd.Function):
-    """features[:, row] @ weight[degree of row], for all rows.
+    """features[:, row] @ weight[degree of row], for all rows, and a bias on the first.
 
     A row of all points is a matrix with a stride, which a batched product reads and writes in place: no degree is ever
     copied out or put back together. This is 2.5 times as fast as slicing, multiplying and concatenating.
     """
 
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, first_degree: int) -> Tensor:
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
         ctx.save_for_backward(features, weight)
-        ctx.first_degree = first_degree
+        ctx.first_degree, ctx.has_bias = first_degree, bias is not None
         skipped = first_degree**2
         mapped = features.new_empty(len(features), features.shape[1] - skipped, weight.shape[2])
         for matrix, rows in _with_rows(weight, first_degree):
             torch.bmm(_by_row(features, rows), _for_rows(matrix, rows), out=_by_row(mapped, rows, skipped))
+        if bias is not None:
+            mapped[:, 0] += bias
         return mapped
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
         features, weight = ctx.saved_tensors
         skipped = ctx.first_degree**2
         d_features = torch.empty_like(features, memory_format=torch.contiguous_format)
@@ -77,7 +76,7 @@ class _PerDegreeProduct(torch.autograd.Function):
             pull = _by_row(gradient, rows, skipped)
             torch.bmm(pull, _for_rows(matrix.mT, rows), out=_by_row(d_features, rows))
             d_weight.append(torch.bmm(_by_row(features, rows).mT, pull).sum(0))
-        return d_features, torch.stack(d_weight), None
+        return d_features, torch.stack(d_weight), gradient[:, 0].sum(0) if ctx.has_bias else None, None
 
 
 def _with_rows(weight: Tensor, first_degree: int) -> Iterator[tuple[Tensor, slice]]:
