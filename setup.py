@@ -18,7 +18,11 @@ class BuildNative(build_ext):
 
     def build_extension(self, ext):
         """As in setuptools, but the sources become objects in parallel first."""
-        options = {"output_dir": self.build_temp, "extra_postargs": ext.extra_compile_args, "depends": ext.depends}
+        options = {
+            "output_dir": self.build_temp,
+            "extra_postargs": ext.extra_compile_args,
+            "depends": ext.depends,
+        }
         with ThreadPoolExecutor() as pool:
             objects = list(pool.map(lambda source: self.compiler.compile([source], **options), ext.sources))
         self.compiler.link_shared_object(
@@ -42,7 +46,8 @@ setup(
             depends=[f"{NATIVE}/{name}" for name in ("attention.h", "attention_body.inc", "parallel.h")],
             # -Wno-psabi: vectors are never passed between functions that are not inlined.
             extra_compile_args=[
-                "-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-pthread", "-Wno-psabi", "-g0",
+                "-std=c++17", "-O3", "-g0", "-pthread", "-fvisibility=hidden",
+                "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi",
             ],
             extra_link_args=["-pthread"],
             language="c++",

@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import json
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -126,7 +125,9 @@ def operator_figures(receivers: int = 2000, neighbors: int = 10) -> dict[str, fl
     for name, run in {"compiled": compiled, "reference": plain, "compiled again": compiled}.items():
         with torch.no_grad():
             row[f"forward, {name}"] = seconds(run) / (receivers * neighbors) * 1e6
-        row[f"forward+backward, {name}"] = seconds(lambda run=run: run().sum().backward()) / (receivers * neighbors) * 1e6
+        row[f"forward+backward, {name}"] = (
+            seconds(lambda run=run: run().sum().backward()) / (receivers * neighbors) * 1e6
+        )
     return row
 
 
@@ -143,7 +144,8 @@ def growth_figures(sizes: list[int]) -> dict[str, dict[str, float]]:
         with torch.no_grad():
             rows[str(points)] = {
                 "operator": seconds(
-                    lambda e=edges, f=features, q=queries, t=table: kernels.edge_attention(f, q, e, t, t, 4), 1.0
+                    lambda e=edges, f=features, q=queries, t=table: kernels.edge_attention(f, q, e, t, t, 4),
+                    1.0,
                 ),
                 "graph": seconds(lambda c=case: c.once.pyramid(c.pieces), 1.0),
                 "forward": seconds(case.forward, 1.0),
@@ -168,9 +170,15 @@ def _print_memory(size: str, kind: str) -> None:
     torch.set_num_threads(1)
     work = {"forward": Case.forward, "forward+backward": Case.forward_backward}[kind]
     work(Case(2, 50))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _peak_megabytes()
     work(Case(*_parsed(size)))
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    print(_peak_megabytes() - before)
+
+
+def _peak_megabytes() -> float:
+    """Of this process alone: getrusage would begin with the parent's."""
+    with open("/proc/self/status") as file:
+        return next(float(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
 
 def _parsed(size: str) -> tuple[int, int]:
@@ -208,9 +216,14 @@ def main() -> None:
     growth = growth_figures([int(points) for points in filter(None, options.growth.split(","))])
     slopes = {}
     if len(growth) > 1:
-        slopes = {"operator": slope(growth, ("operator",)), "graph and forward": slope(growth, ("graph", "forward"))}
+        slopes = {
+            "operator": slope(growth, ("operator",)),
+            "graph and forward": slope(growth, ("graph", "forward")),
+        }
     if options.json:
-        print(json.dumps({**machine, "operator": operator, "sizes": rows, "growth": growth, "slopes": slopes}, indent=2))
+        print(
+            json.dumps({**machine, "operator": operator, "sizes": rows, "growth": growth, "slopes": slopes}, indent=2)
+        )
         return
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print("\n## The operator, microseconds an edge\n\n" + _table({"": operator}))

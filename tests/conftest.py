@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-# The tensors of the tests are small: a second thread costs more in hand-over than it brings, much more on a busy machine.
+# The tensors of the tests are small: a second thread costs more in hand-over than it brings.
 torch.set_num_threads(1)
 
 

@@ -138,13 +138,9 @@ def brute_force_attention(
         seen = [(int(v), x) for v, x in zip(neighbors[u], vectors[u], strict=True) if v >= 0 and x.norm() > 0]
         for h in range(num_heads if seen else 0):
             own = slice(h * width, (h + 1) * width)
-            keys = [
-                edge_message(features[v, :, own], x, key_weight[..., own], key_control[..., own])
-                for v, x in seen
-            ]
+            keys = [edge_message(features[v, :, own], x, key_weight[..., own], key_control[..., own]) for v, x in seen]
             values = [
-                edge_message(features[v, :, own], x, value_weight[..., own], value_control[..., own])
-                for v, x in seen
+                edge_message(features[v, :, own], x, value_weight[..., own], value_control[..., own]) for v, x in seen
             ]
             scores = [math.exp(float((queries[u] * K).sum())) for K in keys]
             for score, V in zip(scores, values, strict=True):

@@ -20,7 +20,12 @@ def lumpy_cloud(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lumpy_pieces(
-    num_pieces: int = 3, size: int = 60, *, seed: int = 0, dtype: torch.dtype = torch.float64, normals: bool = True
+    num_pieces: int = 3,
+    size: int = 60,
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    normals: bool = True,
 ) -> Pieces:
     """One puzzle of blobs; sizes differ a little from piece to piece."""
     clouds = [lumpy_cloud(100 * seed + i, size + 3 * i) for i in range(num_pieces)]
@@ -29,9 +34,7 @@ def lumpy_pieces(
     )
 
 
-def lumpy_puzzle(
-    num_pieces: int = 3, size: int = 60, *, seed: int = 0, dtype: torch.dtype = torch.float64
-) -> Puzzle:
+def lumpy_puzzle(num_pieces: int = 3, size: int = 60, *, seed: int = 0, dtype: torch.dtype = torch.float64) -> Puzzle:
     """Blobs in assembled positions around the origin, with their solution."""
     rng = np.random.default_rng(seed)
     clouds, normals = zip(*[lumpy_cloud(100 * seed + i, size + 3 * i) for i in range(num_pieces)], strict=True)

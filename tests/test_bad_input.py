@@ -44,12 +44,7 @@ def assert_sound(poses: SE3, clouds: list) -> None:
     eye = torch.eye(3, dtype=torch.float64)
     assert (poses.rotation @ poses.rotation.mT - eye).abs().max() < 1e-5
     for i, cloud in enumerate(clouds):
-        assert (
-            poses[:, i : i + 1]
-            .act(torch.from_numpy(np.array(cloud, dtype=np.float64, order="C")))
-            .isfinite()
-            .all()
-        )
+        assert poses[:, i : i + 1].act(torch.from_numpy(np.array(cloud, dtype=np.float64, order="C"))).isfinite().all()
 
 
 # -- refused -----------------------------------------------------------------------------------------------
@@ -145,9 +140,7 @@ def test_degenerate_pieces_give_finite_poses(name):
     assert_sound(assembled(clouds), clouds)
 
 
-@pytest.mark.parametrize(
-    "name", ["on a line", "all flat", "only duplicates", "four points beside many", "identical"]
-)
+@pytest.mark.parametrize("name", ["on a line", "all flat", "only duplicates", "four points beside many", "identical"])
 def test_degenerate_pieces_with_normals_give_finite_poses(name):
     clouds = FINITE[name]
     normals = [np.tile([0.0, 0.0, 2.0], (len(cloud), 1)) for cloud in clouds]
@@ -207,9 +200,7 @@ def test_the_place_of_the_pieces_does_not_matter(plain_motions, offset):
         assert (changed - plain).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize(
-    "kind", ["lists", "float32", "tensors", "one array", "tuple", "tensor that needs a gradient"]
-)
+@pytest.mark.parametrize("kind", ["lists", "float32", "tensors", "one array", "tuple", "tensor that needs a gradient"])
 def test_the_kind_of_array_does_not_matter(kind):
     clouds = CLOUDS
     given = {

@@ -94,13 +94,7 @@ def test_level_sizes_follow_the_rule():
     assert [level.sizes.tolist() for level in pyramid.levels] == [[4, 15, 175], [4, 11, 44], [4, 11, 11]]
     assert pyramid.coarse is pyramid.levels[-1]
     for level in pyramid.levels:
-        assert (
-            len(level.points)
-            == len(level.parent)
-            == len(level.down)
-            == len(level.within)
-            == level.sizes.sum()
-        )
+        assert len(level.points) == len(level.parent) == len(level.down) == len(level.within) == level.sizes.sum()
 
 
 def checked_piece_of(sizes: torch.Tensor) -> torch.Tensor:
@@ -143,9 +137,7 @@ def assert_nearest(
     assert (table != own[:, None]).all()
 
 
-@pytest.mark.parametrize(
-    ("sizes", "k"), [((4, 5, 11, 12, 3000), 10), ((50, 80), 1), ((4, 4), 3), ((30, 4), 40)]
-)
+@pytest.mark.parametrize(("sizes", "k"), [((4, 5, 11, 12, 3000), 10), ((50, 80), 1), ((4, 4), 3), ((30, 4), 40)])
 def test_neighbours_are_the_nearest_of_the_same_piece(sizes, k):
     """Never the point itself; -1 where the piece is too small."""
     pyramid = Pyramid.build(pieces_of(*sizes), num_levels=2, num_neighbors=k)
@@ -165,9 +157,7 @@ def test_a_tiny_piece_has_as_many_neighbours_as_it_can():
 
 def test_coincident_points_are_neighbours_of_each_other_but_never_of_themselves():
     cloud = np.repeat(lumpy_cloud(0, 4)[0], 20, axis=0)
-    pyramid = Pyramid.build(
-        Pieces.from_clouds([cloud, cloud], dtype=torch.float64), num_levels=2, num_neighbors=K
-    )
+    pyramid = Pyramid.build(Pieces.from_clouds([cloud, cloud], dtype=torch.float64), num_levels=2, num_neighbors=K)
     for level, below, below_sizes in levels_with_below(pyramid):
         piece, rows = checked_piece_of(level.sizes), torch.arange(len(level.points))
         assert_nearest(level.points, piece, level.parent, below, checked_piece_of(below_sizes), level.down)
@@ -259,9 +249,7 @@ def test_neighbours_across_do_not_depend_on_the_batch(k):
     for b in range(len(COUNTS)):
         own = puzzle == b
         start = int(own.nonzero()[0])
-        alone = across(
-            points[own], piece[own] - piece[own].min(), torch.zeros(int(own.sum()), dtype=torch.long), k
-        )
+        alone = across(points[own], piece[own] - piece[own].min(), torch.zeros(int(own.sum()), dtype=torch.long), k)
         for together, single in zip(table[own].tolist(), alone.tolist(), strict=True):
             assert [v for v in together if v >= 0] == [v + start for v in single if v >= 0]
 

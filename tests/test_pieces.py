@@ -58,9 +58,7 @@ def test_the_users_unit_and_places_do_not_matter(scale, shift):
 
 def test_the_number_of_points_does_not_matter():
     clouds = clouds_of()
-    one, two = (
-        Pieces.from_clouds(c) for c in (clouds, [clouds[0], np.repeat(clouds[1], 5, axis=0), clouds[2]])
-    )
+    one, two = (Pieces.from_clouds(c) for c in (clouds, [clouds[0], np.repeat(clouds[1], 5, axis=0), clouds[2]]))
     assert_near(one.scales, two.scales)
 
 
@@ -99,13 +97,27 @@ def test_the_users_clouds_are_not_changed():
 
 
 def test_from_user_inverts_to_user():
-    pieces = Pieces.collate(
-        [Pieces.from_clouds(clouds_of(3), dtype=torch.float64), lumpy_pieces(2, normals=False)]
-    )
+    pieces = Pieces.collate([Pieces.from_clouds(clouds_of(3), dtype=torch.float64), lumpy_pieces(2, normals=False)])
     poses = poses_of(5)
     back, forth = pieces.from_user(pieces.to_user(poses)), pieces.to_user(pieces.from_user(poses))
     assert_near(back.matrix(), poses.matrix())
     assert_near(forth.matrix(), poses.matrix())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_users_frame_is_float64_both_ways(dtype):
+    pieces, poses = Pieces.from_clouds(clouds_of(3), dtype=dtype), poses_of(3, dtype=dtype)
+    for converted in (pieces.to_user(poses), pieces.from_user(poses)):
+        assert converted.rotation.dtype == converted.translation.dtype == torch.float64
+
+
+def test_from_user_keeps_what_lies_between_pieces_far_from_the_origin():
+    clouds = [cloud + 1e6 for cloud in clouds_of(3)]
+    near, far = (Pieces.from_clouds(c) for c in (clouds_of(3), clouds))
+    eye = SE3.identity(3, dtype=torch.float64)
+    gaps = [p.from_user(eye).translation - p.from_user(eye).translation[0] for p in (near, far)]
+    assert gaps[0].abs().max() > 0.1
+    assert_near(gaps[1], gaps[0], 1e-8)
 
 
 def test_to_user_moves_the_users_points_as_the_poses_move_the_pieces():

@@ -83,9 +83,7 @@ def test_order_of_rows_does_not_matter(case, seed):
     values, group, count = case
     order = np.random.default_rng(seed).permutation(len(group))
     for ours, _, _ in LAWS.values():
-        plain, mixed = (
-            ours(torch.from_numpy(values[i]), torch.from_numpy(group[i]), count) for i in (..., order)
-        )
+        plain, mixed = (ours(torch.from_numpy(values[i]), torch.from_numpy(group[i]), count) for i in (..., order))
         np.testing.assert_allclose(mixed.numpy(), plain.numpy(), atol=1e-12)
 
 
@@ -107,9 +105,7 @@ def test_ranges_and_starts_by_hand():
 def test_gradients(operation, shape):
     """Unsorted groups, group 2 empty."""
     group = torch.tensor([3, 0, 1, 0, 3, 3, 1])
-    values = torch.randn(
-        shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True
-    )
+    values = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
 
     def finite(rows: torch.Tensor) -> torch.Tensor:
         result = operation(rows, group, 4)

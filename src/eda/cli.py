@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,22 +87,15 @@ def _print_report(name: str, report: EquivarianceReport) -> None:
         console.print("[red]The field is zero, so it says nothing: this model was not trained or its head is empty.[/]")
 
 
-class _progress:  # noqa: N801
-    """A progress bar on stderr, as a context that gives `advance(done, total)`."""
+@contextmanager
+def _progress(label: str, *, hidden: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr; gives a function `advance(done, total)`."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __init__(self, label: str, *, hidden: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._bar = Progress(console=Console(stderr=True), transient=True, disable=hidden)
-        self._task = self._bar.add_task(label, total=None)
-
-    def __enter__(self):  # noqa: ANN204
-        self._bar.start()
-        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def main() -> None:

@@ -96,7 +96,7 @@ def _piece_levels(cloud: np.ndarray, num_levels: int, ratio: float, k: int) -> l
 
 
 def _nearest(queries: np.ndarray, cloud: np.ndarray, own: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest rows of `cloud` to every query, row own[i] left out for query i. -> (Q, k), -1 where there is none."""
+    """The k nearest rows of `cloud` to every query i but for row own[i]. -> (Q, k), -1 where there is none."""
     reach = min(k + 1, len(cloud))
     _, found = cKDTree(cloud).query(queries, k=np.arange(1, reach + 1))
     found = found.astype(np.int64)

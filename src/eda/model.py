@@ -284,12 +284,15 @@ def _config_of(metadata: Mapping[str, str], path: FilePath) -> EdaConfig:
     try:
         version, values = int(metadata["version"]), json.loads(metadata["config"])
     except (KeyError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})") from error
+        raise InputError(
+            f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})"
+        ) from error
     if version < 1:
         raise InputError(f"{path}: the header of this Eda model is damaged (file version {version})")
     if version > FILE_VERSION:
         raise InputError(
-            f"{path}: written by a newer Eda (file version {version}, this one reads {FILE_VERSION}); upgrade eda-assembly"
+            f"{path}: written by a newer Eda (file version {version}, this one reads up to {FILE_VERSION}); "
+            f"upgrade eda-assembly"
         )
     try:
         return EdaConfig.from_dict(values)

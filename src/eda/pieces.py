@@ -42,7 +42,9 @@ class Pieces:
         if self.points.ndim != 2 or self.points.shape[1] != 3:
             raise InputError(f"points must have shape (P, 3), got {tuple(self.points.shape)}")
         if int(self.sizes.sum()) != len(self.points) or int(self.counts.sum()) != len(self.sizes):
-            raise InputError("the sizes of the pieces must add up to the points, and the counts of puzzles to the pieces")
+            raise InputError(
+                "the sizes of the pieces must add up to the points, and the counts of puzzles to the pieces"
+            )
         if self.normals is not None and self.normals.shape != self.points.shape:
             raise InputError(f"{tuple(self.points.shape)} points but {tuple(self.normals.shape)} normals")
         if not self.points.is_floating_point():
@@ -187,9 +189,7 @@ class Puzzle:
         _check_poses(self.solution, self.pieces)
 
     @staticmethod
-    def from_assembled(
-        clouds: Sequence[Cloud], normals: Sequence[Cloud] | None = None, **options: Any
-    ) -> Puzzle:
+    def from_assembled(clouds: Sequence[Cloud], normals: Sequence[Cloud] | None = None, **options: Any) -> Puzzle:
         """A puzzle from clouds that lie in their assembled position."""
         pieces = Pieces.from_clouds(clouds, normals, **options)
         eye = SE3.identity(pieces.num_pieces, dtype=torch.float64, device=pieces.points.device)
@@ -282,7 +282,9 @@ def _check_count(poses: SE3, pieces: Pieces) -> None:
 
 def _check_poses(poses: SE3, pieces: Pieces) -> None:
     if poses.shape != (pieces.num_pieces,):
-        raise InputError(f"{pieces.num_pieces} pieces need poses of shape ({pieces.num_pieces},), got {tuple(poses.shape)}")
+        raise InputError(
+            f"{pieces.num_pieces} pieces need poses of shape ({pieces.num_pieces},), got {tuple(poses.shape)}"
+        )
     expected, got = (pieces.points.dtype, pieces.points.device), (poses.rotation.dtype, poses.rotation.device)
     if expected != got:
         raise InputError(f"poses are {got[0]} on {got[1]} but the pieces are {expected[0]} on {expected[1]}")

@@ -88,9 +88,7 @@ class Case:
 
     def bracket(self, attend: Attention, num_heads: int = 2) -> Tensor:
         """The operator as it is, (U, M, L+1, C)."""
-        return attend(
-            self.features, self.raised_queries(), self.edges, self.key_radial, self.value_radial, num_heads
-        )
+        return attend(self.features, self.raised_queries(), self.edges, self.key_radial, self.value_radial, num_heads)
 
     def leaves(self) -> list[Tensor]:
         """What needs gradients: features, queries, both radial tables."""
@@ -256,9 +254,7 @@ def test_the_order_of_senders_does_not_matter(attend):
     case, order = Case.random(2), torch.tensor([3, 5, 0, 4, 2, 1])
     place = torch.argsort(order)
     neighbors = torch.where(case.edges.neighbors < 0, -1, place[case.edges.neighbors])
-    other = dataclasses.replace(
-        case, features=case.features[order], edges=Edges(neighbors, case.edges.vectors)
-    )
+    other = dataclasses.replace(case, features=case.features[order], edges=Edges(neighbors, case.edges.vectors))
     assert_near(other.output(attend), case.output(attend))
 
 
@@ -272,9 +268,7 @@ def test_an_edge_without_length_contributes_nothing(length, attend):
     sender = torch.full((4,), len(case.features) - 1)
     vector = length * unit_vectors(10)[6:]
     assert_near(case.with_column(sender, vector).output(attend), case.output(attend))
-    assert (
-        case.with_column(sender, 1e3 * vector + 1e-3).output(attend) - case.output(attend)
-    ).abs().max() > 1
+    assert (case.with_column(sender, 1e3 * vector + 1e-3).output(attend) - case.output(attend)).abs().max() > 1
 
 
 @pytest.mark.parametrize("vector", [[0.0, 0.0, 0.0], [3.0, -1.0, 2.0], [1e30, 0.0, 0.0]])
@@ -334,9 +328,7 @@ def test_the_fastest_implementation_has_the_values_and_gradients_of_the_definiti
     for attend in IMPLEMENTATIONS.values():
         inputs = [t.detach().to(dtype).requires_grad_() for t in case.leaves()]
         out = attend(inputs[0], inputs[1], edges, inputs[2], inputs[3], 2)
-        pull = torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(
-            dtype
-        )
+        pull = torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
         results.append([out.detach(), *torch.autograd.grad((out * pull).sum(), inputs)])
     for one, two in zip(*results, strict=True):
         assert two.dtype == dtype

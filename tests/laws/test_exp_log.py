@@ -162,9 +162,7 @@ def test_angle_keeps_every_digit(angle, dtype):
 @both_precisions
 def test_quaternion_is_the_half_angle_one(angle, dtype):
     axis = unit_vectors(40)
-    expected = torch.cat(
-        [torch.full_like(axis[:, :1], math.cos(angle / 2)), math.sin(angle / 2) * axis], dim=-1
-    )
+    expected = torch.cat([torch.full_like(axis[:, :1], math.cos(angle / 2)), math.sin(angle / 2) * axis], dim=-1)
     rotation = torch.tensor(Rotation.from_quat(expected.numpy(), scalar_first=True).as_matrix(), dtype=dtype)
     found = so3.quaternion(rotation)
     assert (found[:, 0] >= 0).all()

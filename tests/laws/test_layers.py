@@ -158,9 +158,7 @@ def test_gelu_multiplies_by_the_normal_cdf_of_the_projection(max_degree):
 def test_norm_divides_by_the_papers_sigma(max_degree):
     features = 5 * features_of(max_degree)
     layer = stirred(EquivariantNorm(C))
-    squares = sum(
-        features[:, l * l : (l + 1) ** 2].square().sum((1, 2)) / (2 * l + 1) for l in range(max_degree + 1)
-    )
+    squares = sum(features[:, l * l : (l + 1) ** 2].square().sum((1, 2)) / (2 * l + 1) for l in range(max_degree + 1))
     sigma = (squares / (C * (max_degree + 1))).sqrt()
     assert_near(layer(features), features / sigma[:, None, None] * layer.gain, 1e-6)  # the layer's epsilon
 
@@ -314,9 +312,7 @@ def test_head_pools_over_the_tokens_of_a_piece_in_any_order():
     out, order = head(features, piece, 3, time), torch.tensor([4, 7, 2, 0, 5, 1, 3, 6])
     assert_near(head(features[order], piece[order], 3, Time(time.embedding, time.puzzle[order])), out)
     alone = piece == 1
-    assert_near(
-        head(features[alone], piece[alone] - 1, 1, Time(time.embedding, time.puzzle[alone])), out[1:2]
-    )
+    assert_near(head(features[alone], piece[alone] - 1, 1, Time(time.embedding, time.puzzle[alone])), out[1:2])
 
 
 def test_weights_at_the_start_have_the_scale_of_their_inputs():

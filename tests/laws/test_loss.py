@@ -42,9 +42,7 @@ def loss_of_draw(model: Eda, puzzle: Puzzle, noise: SE3, tau: Tensor = TAU) -> L
     path = Path.generated_by(noise, puzzle.solution, field.puzzle, num_puzzles)
     poses = path.at(tau[field.puzzle])
     wanted = field.center_velocity(path.twist, poses)
-    return flow_loss(
-        field.velocities(poses, tau), wanted, field.puzzle, num_puzzles, model.config.translation_weight
-    )
+    return flow_loss(field.velocities(poses, tau), wanted, field.puzzle, num_puzzles, model.config.translation_weight)
 
 
 def draws_of(model: Eda, puzzle: Puzzle, draws: int, seed: int) -> tuple[SE3, Tensor]:

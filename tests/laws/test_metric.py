@@ -134,9 +134,7 @@ def test_a_puzzle_does_not_feel_its_companions(puzzle):
 
 def test_an_error_stays_in_its_puzzle():
     solution = poses(TOTAL, 0)
-    degrees, distance = pairwise_geodesic(
-        changed(solution, 3, about_z(40), shift=1.0), solution, batch(*COUNTS)
-    )
+    degrees, distance = pairwise_geodesic(changed(solution, 3, about_z(40), shift=1.0), solution, batch(*COUNTS))
     assert degrees[1] > 10
     assert distance[1] > 0.1
     assert degrees[[0, 2]].max() < 1e-5

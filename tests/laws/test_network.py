@@ -38,9 +38,7 @@ def real(*values: float) -> Tensor:
 
 def two_puzzles(normals: bool = True) -> Pieces:
     """One of 3 pieces and one of 2."""
-    return Pieces.collate(
-        [lumpy_pieces(3, 24, normals=normals), lumpy_pieces(2, 30, seed=1, normals=normals)]
-    )
+    return Pieces.collate([lumpy_pieces(3, 24, normals=normals), lumpy_pieces(2, 30, seed=1, normals=normals)])
 
 
 def poses_of(count: int, seed: int = 0, spread: float = 0.7) -> SE3:
@@ -314,9 +312,7 @@ def dead_parts(model: Eda) -> list[str]:
     return dead
 
 
-@pytest.mark.parametrize(
-    "variant", ["degree 1", "degree 2", "degree 3", "encoder without time", "all pairs across"]
-)
+@pytest.mark.parametrize("variant", ["degree 1", "degree 2", "degree 3", "encoder without time", "all pairs across"])
 def test_gradients_reach_every_parameter_before_the_head(variant):
     assert [name for name in dead_parts(model_of(variant)) if not name.startswith("head.")] == []
 

@@ -53,9 +53,7 @@ def test_goes_from_the_noise_to_the_corrected_solution(seed):
 def test_target_is_the_solution_turned_by_one_rotation_per_puzzle(seed):
     solution = poses(seed + 50)
     turn = generated(poses(seed), solution).target @ solution.inverse()
-    torch.testing.assert_close(
-        turn.translation, torch.zeros(TOTAL, 3, dtype=torch.float64), rtol=0, atol=1e-14
-    )
+    torch.testing.assert_close(turn.translation, torch.zeros(TOTAL, 3, dtype=torch.float64), rtol=0, atol=1e-14)
     for group in torch.split(turn.rotation, COUNTS):
         torch.testing.assert_close(group, group[:1].expand_as(group), rtol=0, atol=1e-14)
     starts = turn.rotation[[0, 2, 5]]
@@ -149,8 +147,7 @@ def test_correction_never_lengthens_the_path(seed):
     noise, solution = poses(seed, 3 * count), poses(seed + 50, 3 * count)
     target = Path.generated_by(noise, solution, puzzle, count).target
     with_it, without = (
-        (end.matrix() - noise.matrix()).square().sum((-2, -1)).reshape(count, 3).sum(1)
-        for end in (target, solution)
+        (end.matrix() - noise.matrix()).square().sum((-2, -1)).reshape(count, 3).sum(1) for end in (target, solution)
     )
     assert (with_it <= without + 1e-12).all()
     assert (with_it < without - 0.1).float().mean() > 0.9

@@ -101,8 +101,7 @@ def test_a_merged_cloud_is_the_union_of_the_placed_clouds(pinned, normals):
             assert torch.equal(cloud, clouds(pieces, pieces.points)[group[0]])
         if normals:
             turned = [
-                clouds(pieces, pieces.normals)[i]
-                @ (pins[i].rotation.mT if i in pins else torch.eye(3).double())
+                clouds(pieces, pieces.normals)[i] @ (pins[i].rotation.mT if i in pins else torch.eye(3).double())
                 for i in group
             ]
             found = clouds(merged.pieces, merged.pieces.normals)[part]
@@ -227,9 +226,7 @@ def test_one_pin_only_moves_the_assembly(model, index):
 @pytest.mark.parametrize("pinned", [(0, 2), (0, 2, 3, 6), (0, 1, 2)], ids=str)
 def test_pins_hold_along_the_whole_walk(model, pinned):
     pins = pins_of(pinned)
-    walked = model.trajectory(
-        batch(), 2, pins=pins, steps=2, generator=torch.Generator().manual_seed(1)
-    ).poses
+    walked = model.trajectory(batch(), 2, pins=pins, steps=2, generator=torch.Generator().manual_seed(1)).poses
     assert walked.shape == (3, 2, TOTAL)
     assert walked.isfinite()
     for i in pinned:

@@ -38,9 +38,7 @@ class Run:
         return model
 
     def sample(self, pieces: Pieces, noise: SE3) -> SE3:
-        return self.model.sample(
-            pieces, len(noise), noise=noise, solver=self.solver, steps=self.steps, tolerance=0.1
-        )
+        return self.model.sample(pieces, len(noise), noise=noise, solver=self.solver, steps=self.steps, tolerance=0.1)
 
 
 # The adaptive solver crawls over the jumps of a field whose neighbours change: it gets the one without.
@@ -169,9 +167,7 @@ def test_a_field_of_several_samples_equals_single_evaluations_at_any_times(run, 
 
 
 def drawn(pieces: Pieces, seed: int) -> SE3:
-    return RUNS[0].model.sample(
-        pieces, 2, solver="rk1", steps=2, generator=torch.Generator().manual_seed(seed)
-    )
+    return RUNS[0].model.sample(pieces, 2, solver="rk1", steps=2, generator=torch.Generator().manual_seed(seed))
 
 
 def test_the_same_seed_gives_the_same_bits(pieces):

@@ -47,9 +47,7 @@ class SmoothField:
         return torch.cat([gain * self._of_one_puzzle(group, time) for group, time, gain in groups])
 
     def _of_one_puzzle(self, rows: Tensor, tau: Tensor) -> Tensor:
-        seen = torch.cat(
-            [rows, rows.mean(0, keepdim=True).expand_as(rows), 3 * tau.expand(len(rows), 1)], dim=1
-        )
+        seen = torch.cat([rows, rows.mean(0, keepdim=True).expand_as(rows), 3 * tau.expand(len(rows), 1)], dim=1)
         return torch.sin(seen @ self.inner + 1) @ self.outer
 
 

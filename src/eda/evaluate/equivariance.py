@@ -1,4 +1,4 @@
-"""The paper's equivariance table (Appendix G.2) for any model, trained or not, and more laws than it prints.
+"""The paper's equivariance table (Appendix H.2) for any model, trained or not, and more laws than it prints.
 
 In: an `Eda`. Out: for every law, the error of v_X or of whole samples, absolute (the paper's form) and relative to the
 norm of what is compared, as the median over random puzzles of 2 to 8 pieces, in float32 and float64.
@@ -65,10 +65,20 @@ class EquivarianceReport:
     def as_dict(self) -> dict:
         """Plain values, for JSON."""
         rows = [
-            {**asdict(law), "absolute": _or_none(law.absolute), "relative": _or_none(law.relative), "holds": law.holds}
+            {
+                **asdict(law),
+                "absolute": _or_none(law.absolute),
+                "relative": _or_none(law.relative),
+                "holds": law.holds,
+            }
             for law in self.results
         ]
-        return {"holds": self.holds, "field_norm": _or_none(self.field_norm), "draws": self.draws, "laws": rows}
+        return {
+            "holds": self.holds,
+            "field_norm": _or_none(self.field_norm),
+            "draws": self.draws,
+            "laws": rows,
+        }
 
 
 def _or_none(value: float) -> float | None:

@@ -17,7 +17,9 @@ def rotation_correction(noise: SE3, solution: SE3, puzzle: Tensor, num_puzzles: 
 
     |r g~_1 - g_0|^2 is a constant minus 2 <r, sum_i R_0 R_1^T + t_0 t_1^T>: a Procrustes problem.
     """
-    products = noise.rotation @ solution.rotation.mT + noise.translation[..., :, None] * solution.translation[..., None, :]
+    products = (
+        noise.rotation @ solution.rotation.mT + noise.translation[..., :, None] * solution.translation[..., None, :]
+    )
     return so3.nearest(segment_sum(products, puzzle, num_puzzles))
 
 

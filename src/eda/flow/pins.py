@@ -29,7 +29,7 @@ class Merged:
     puzzle: Tensor  # (N,) the puzzle of each original piece
 
     def restore(self, poses: SE3) -> SE3:
-        """Poses (..., N') of the merged pieces -> poses (..., N) of the original ones, the pinned ones where they belong."""
+        """Poses (..., N') of the merged pieces -> (..., N) of the original ones, the pinned ones where they belong."""
         full = poses[..., self.part_of] @ self.inner
         for b in self.puzzle[self.pinned].unique().tolist():
             members = self.puzzle == b
@@ -47,7 +47,7 @@ class Merged:
 
 
 def merge_pinned(pieces: Pieces, pins: Mapping[int, SE3]) -> Merged:
-    """Pins name pieces by their index in the batch, each with the pose (in the units of `pieces.points`) it must have."""
+    """Pins name pieces by their index in the batch, each with the pose it must have, in the units of `points`."""
     poses = _pin_poses(pieces, pins)
     pinned = torch.zeros(pieces.num_pieces, dtype=torch.bool, device=pieces.points.device)
     pinned[list(pins)] = True
@@ -71,7 +71,9 @@ def _pin_poses(pieces: Pieces, pins: Mapping[int, SE3]) -> SE3:
         if type(index) is not int or not 0 <= index < pieces.num_pieces:
             raise InputError(f"there is no piece {index!r} to pin: the pieces are 0 to {pieces.num_pieces - 1}")
         if pose.shape != ():
-            raise InputError(f"the pin of piece {index} must be a single pose, got a batch of shape {tuple(pose.shape)}")
+            raise InputError(
+                f"the pin of piece {index} must be a single pose, got a batch of shape {tuple(pose.shape)}"
+            )
         if not pose.isfinite():
             raise InputError(f"the pin of piece {index} has NaN or infinite entries")
         drift = (pose.rotation.mT @ pose.rotation - torch.eye(3).to(pose.rotation)).abs().max()
@@ -81,9 +83,7 @@ def _pin_poses(pieces: Pieces, pins: Mapping[int, SE3]) -> SE3:
     return SE3(rotation, translation)
 
 
-def _merge(
-    pieces: Pieces, poses: SE3, pinned: Tensor, part_of: Tensor, leaders: Tensor
-) -> tuple[Pieces, SE3]:
+def _merge(pieces: Pieces, poses: SE3, pinned: Tensor, part_of: Tensor, leaders: Tensor) -> tuple[Pieces, SE3]:
     """Pinned pieces in their known position, as one cloud centred on its own mean; the others as they were."""
     placed = pieces.moved(poses)
     new_piece_of_point = part_of[pieces.piece_of_point]

@@ -65,16 +65,24 @@ Step = Callable[[Table, Field, SE3, Tensor, Tensor, Tensor, Tensor | None], Step
 
 
 def products(
-    table: Table, field: Field, poses: SE3, tau: Tensor, eta: Tensor, puzzle: Tensor, first: Tensor | None = None
+    table: Table,
+    field: Field,
+    poses: SE3,
+    tau: Tensor,
+    eta: Tensor,
+    puzzle: Tensor,
+    first: Tensor | None = None,
 ) -> Stepped:
-    """g <- exp(eta b_s k_s) ... exp(eta b_1 k_1) g, and the stages alike: eq. (9) for the classical table."""
+    """g <- exp(eta b_s k_s) ... exp(eta b_1 k_1) g, and the stages alike: eq. (RK4) for the classical table."""
     step = eta[puzzle][:, None]
     slopes: list[Tensor] = []
 
     def along(coefficients: tuple[float, ...]) -> SE3:
         scaled = [c * step * slope for c, slope in zip(coefficients, slopes, strict=True) if c]
-        motions = SE3.exp(torch.stack(scaled)) if scaled else []  # all exponentials in one call
-        return functools.reduce(lambda moved, motion: motion @ moved, motions, poses)
+        if not scaled:
+            return poses
+        motions = SE3.exp(torch.stack(scaled))  # all exponentials in one call
+        return functools.reduce(lambda moved, i: motions[i] @ moved, range(len(scaled)), poses)
 
     for coefficients, node in zip(table.stages, table.nodes, strict=True):
         known = first is not None and not slopes
@@ -83,7 +91,13 @@ def products(
 
 
 def munthe_kaas(
-    table: Table, field: Field, poses: SE3, tau: Tensor, eta: Tensor, puzzle: Tensor, first: Tensor | None = None
+    table: Table,
+    field: Field,
+    poses: SE3,
+    tau: Tensor,
+    eta: Tensor,
+    puzzle: Tensor,
+    first: Tensor | None = None,
 ) -> Stepped:
     """g <- exp(eta sum_i b_i k_i) g, with g(tau) = exp(Theta) g and Theta' = dexp^-1_Theta(f) solved by the table."""
     step = eta[puzzle][:, None]
@@ -198,9 +212,7 @@ def _zero_times(noise: SE3, puzzle: Tensor) -> Tensor:
     return noise.translation.new_zeros(int(puzzle.max()) + 1)
 
 
-def _fixed_steps(
-    solver: Solver, field: Field, poses: SE3, puzzle: Tensor, steps: int
-) -> Iterator[tuple[Tensor, SE3]]:
+def _fixed_steps(solver: Solver, field: Field, poses: SE3, puzzle: Tensor, steps: int) -> Iterator[tuple[Tensor, SE3]]:
     start = _zero_times(poses, puzzle)
     eta = torch.full_like(start, 1 / steps)
     for i in range(steps):

@@ -1,4 +1,4 @@
-"""The edge attention operator, eq. (8) and (10) of the paper's appendix, behind one function.
+"""The edge attention operator, eq. (attention) and eq. (QKV_SO2) of Appendix G, behind one function.
 
 `reference` is the definition, in plain torch; `cpu` is the same by the compiled module, where there is one.
 """

@@ -77,7 +77,13 @@ def edge_attention(
 
 
 def _prepared(
-    features: Tensor, queries: Tensor, vectors: Tensor, neighbors: Tensor, key: Tensor, value: Tensor, padding: int
+    features: Tensor,
+    queries: Tensor,
+    vectors: Tensor,
+    neighbors: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: int,
 ) -> list[Tensor]:
     wide = [F.pad(tensor, (0, padding)) if padding else tensor for tensor in (features, queries, key, value)]
     return [t.contiguous() for t in (wide[0], wide[1], vectors, neighbors, wide[2], wide[3])]
@@ -112,7 +118,11 @@ def edge_attention_backward(
     padding = _padding(channels, features.dtype)
     inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
     pull = (F.pad(gradient, (0, padding)) if padding else gradient).contiguous()
-    results = [torch.zeros_like(inputs[0]), torch.empty_like(inputs[1]), *(torch.zeros_like(t) for t in inputs[4:])]
+    results = [
+        torch.zeros_like(inputs[0]),
+        torch.empty_like(inputs[1]),
+        *(torch.zeros_like(t) for t in inputs[4:]),
+    ]
     _call("eda_attention_backward", inputs, num_heads, channels, [attention.contiguous(), pull, *results])
     d_features, d_queries, d_key, d_value = (result[..., :channels].contiguous() for result in results)
     return d_features, d_queries, d_key, d_value

@@ -1,10 +1,10 @@
 """Edge attention in plain torch: any device, any degree, any precision. The oracle for faster implementations.
 
-For a receiver u with neighbours v the appendix of the paper defines (eq. 8, and eq. 10 for keys and values alike)
+For a receiver u with neighbours v the appendix of the paper defines, in eq. (attention) and eq. (QKV_SO2),
 
     A_u^l = sum_v softmax_v(<Q_u, K_vu>) V_vu^l,      K_vu = R^T W_K (D_K R F_v),
 
-R the Wigner matrices that turn the edge onto the y axis, D_K the 2D rotations of eq. (11), W_K mixing channels and
+R the Wigner matrices that turn the edge onto the y axis, D_K the 2D rotations of eq. (D_K), W_K mixing channels and
 degrees. W_K acts on channels and picks degrees while R acts on the orders of one degree, so for every pair of degrees
 (l, l') the rotation back can come before W_K. With Z = D R F_v and P_ll' keeping the orders |m| <= min(l, l'):
 
@@ -59,7 +59,7 @@ def edge_attention(
 
 
 def _so2(aligned: Tensor, basis: Tensor, radial: Tensor) -> Tensor:
-    """D of eq. (11): every pair of orders (-m, m) is multiplied by a_m + i b_m, per channel. (U, k, M, C), same out."""
+    """D of eq. (D_K): every pair of orders (-m, m) is multiplied by a_m + i b_m, per channel. (U, k, M, C)."""
     max_degree = math.isqrt(aligned.shape[2]) - 1
     coefficients = (basis @ radial.flatten(1)).unflatten(-1, radial.shape[1:])
     order = torch.cat([torch.arange(-l, l + 1) for l in range(max_degree + 1)]).to(aligned.device)

@@ -43,9 +43,7 @@ class SE3:
     # -- making one ------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def identity(
-        *shape: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
-    ) -> SE3:
+    def identity(*shape: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None) -> SE3:
         """The motion that moves nothing, `shape` times."""
         rotation = torch.eye(3, dtype=dtype, device=device).expand(*shape, 3, 3)
         return SE3(rotation, torch.zeros(*shape, 3, dtype=dtype, device=device))
@@ -71,7 +69,8 @@ class SE3:
     def stack(motions: list[SE3], dim: int = 0) -> SE3:
         """A new batch dimension at the front (dim >= 0 counts batch dimensions)."""
         return SE3(
-            torch.stack([g.rotation for g in motions], dim), torch.stack([g.translation for g in motions], dim)
+            torch.stack([g.rotation for g in motions], dim),
+            torch.stack([g.translation for g in motions], dim),
         )
 
     @staticmethod

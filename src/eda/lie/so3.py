@@ -119,7 +119,7 @@ def log(rotation: Tensor) -> Tensor:
 
 @full_precision
 def angle(rotation: Tensor) -> Tensor:
-    """The angle of a rotation in radians, by atan2: exact near 0, where arccos of the trace has lost half its digits."""
+    """The angle of a rotation in radians, by atan2: near 0 arccos of the trace has lost half its digits."""
     q = quaternion(rotation)
     return 2 * torch.atan2(torch.linalg.vector_norm(q[..., 1:], dim=-1), q[..., 0])
 
@@ -138,9 +138,7 @@ def inverse_left_jacobian(vector: Tensor) -> Tensor:
     coefficient = torch.where(small, _series(square, _COTANGENT_DEFECT), closed)
     skew = hat(vector)
     return (
-        torch.eye(3, dtype=vector.dtype, device=vector.device)
-        - skew / 2
-        + coefficient[..., None, None] * (skew @ skew)
+        torch.eye(3, dtype=vector.dtype, device=vector.device) - skew / 2 + coefficient[..., None, None] * (skew @ skew)
     )
 
 

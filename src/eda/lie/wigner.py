@@ -1,7 +1,7 @@
 """Spherical harmonics and Wigner-D matrices of any degree, from one table per degree.
 
-The table `stretch_table(l)` is the isometry that carves degree l + 1 out of (degree l) x (degree 1), by the Clebsch-Gordan
-coefficients <l m 1 s | l+1 m+s>. It raises harmonics and rotation matrices alike:
+The table `stretch_table(l)` is the isometry that carves degree l + 1 out of (degree l) x (degree 1), by the
+Clebsch-Gordan coefficients <l m 1 s | l+1 m+s>. It raises harmonics and rotation matrices alike:
 
     Y^{l+1}(x) ~ S (Y^l(x) x Y^1(x)),        D^{l+1}(R) = S (D^l(R) x D^1(R)) S^T.
 

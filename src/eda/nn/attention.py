@@ -1,4 +1,4 @@
-"""The equivariant attention layer, eq. (8)-(11): linear maps per node around the edge operator."""
+"""The equivariant attention layer, Appendix G: linear maps per node around the edge operator."""
 
 import math
 

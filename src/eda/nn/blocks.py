@@ -47,7 +47,13 @@ class DownBlock(nn.Module):
         self.norm_feed, self.feed = norm(), _feed_forward(config)
 
     def forward(
-        self, fine: Tensor, level: Level, down: Edges, within: Edges, fine_time: Time | None, time: Time | None
+        self,
+        fine: Tensor,
+        level: Level,
+        down: Edges,
+        within: Edges,
+        fine_time: Time | None,
+        time: Time | None,
     ) -> Tensor:
         """Features of the level below (P, M, C) -> of this level (P', M, C)."""
         normed = self.norm_down(fine, fine_time)

@@ -32,7 +32,14 @@ class DegreeLinear(nn.Module):
     """
 
     def __init__(
-        self, max_degree: int, inputs: int, outputs: int, *, bias: bool = True, gain: float = 1.0, first_degree: int = 0
+        self,
+        max_degree: int,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = True,
+        gain: float = 1.0,
+        first_degree: int = 0,
     ) -> None:
         super().__init__()
         degrees = max_degree + 1 - first_degree
@@ -109,7 +116,7 @@ def equivariant_gelu(features: Tensor, toward: Tensor) -> Tensor:
 
 
 def _inverse_rms(features: Tensor) -> Tensor:
-    """1 / sigma of Sec. 5.2, degree 0 included: the mean over degrees of the mean square of their entries. -> (P, 1)."""
+    """1 / sigma of Sec. 5.2, degree 0 included: sigma^2 is the mean over degrees of their mean square. -> (P, 1)."""
     degrees, channels = math.isqrt(features.shape[1]), features.shape[2]
     share = torch.cat([features.new_full((2 * l + 1,), 1 / (2 * l + 1)) for l in range(degrees)])
     squares = torch.linalg.vector_norm(features, dim=-1).square() @ (share / (degrees * channels))
