@@ -218,11 +218,9 @@ def test_the_command_refuses_0_draws():
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.parametrize("kind", ["missing", "garbage"])
-def test_the_command_refuses_a_file_that_is_no_model(tmp_path, kind):
+def test_the_command_refuses_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "model.safetensors"
-    if kind == "garbage":
-        path.write_bytes(b"garbage" * 100)
+    path.write_bytes(b"garbage" * 100)
     ran = run_command("check", path, "--json")
     assert ran.returncode == 2
     assert ran.stdout == ""
@@ -277,12 +275,16 @@ def test_main_does_not_hide_a_bug(model_file, monkeypatch):
         eda.cli.main()
 
 
-def test_a_negative_seed_exits_with_2_or_works(model_file, monkeypatch):
-    assert run_main(monkeypatch, "check", model_file, "--draws", 1, "--seed", -1) in (0, 2)
+def test_a_negative_seed_exits_with_2(run, reported, model_file):
+    calls = reported(report_of())
+    result = run("check", model_file, "--seed", -1)
+    assert result.exit_code == 2
+    assert "--seed" in result.stderr
+    assert calls == []
 
 
-def test_weights_that_overflow_exit_with_1_or_2(tmp_path, model_file, monkeypatch):
+def test_weights_that_overflow_exit_with_1(tmp_path, model_file, monkeypatch):
     path, model = tmp_path / "large.safetensors", eda.load(model_file)
     torch.nn.init.constant_(model.network.head.output.weight, 1e38)
     model.save(path)
-    assert run_main(monkeypatch, "check", path, "--draws", 1) in (1, 2)
+    assert run_main(monkeypatch, "check", path, "--draws", 1) == 1

@@ -9,7 +9,7 @@ from reference import haar_rotations
 from shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces
-from eda.cloud import farthest_points
+from eda.cloud import farthest_points, spatial_order
 from eda.graph import Level, Pyramid, across, kept
 from eda.lie import SE3
 
@@ -115,7 +115,7 @@ def test_points_of_a_level_are_farthest_points_of_the_piece():
         assert torch.equal(level.points, below[level.parent])
         assert torch.equal(checked_piece_of(below_sizes)[level.parent], checked_piece_of(level.sizes))
         for cloud, points in zip(clouds, level.points.split(level.sizes.tolist()), strict=True):
-            assert np.array_equal(points.numpy(), cloud[farthest_points(cloud, len(points))])
+            assert np.array_equal(points.numpy(), cloud[np.sort(farthest_points(cloud, len(points)))])
 
 
 def assert_nearest(
@@ -183,15 +183,40 @@ def test_the_pyramid_of_a_piece_does_not_depend_on_its_batch():
         below = here
 
 
+def named_graph(pyramid: Pyramid) -> list[dict[int, tuple[list[int], list[int]]]]:
+    """Every level as {point: (neighbours below, neighbours at the level)}, points by their place in the input."""
+    below, levels = pyramid.order, []
+    for level in pyramid.levels:
+        names = below[level.parent]
+        down, within = ([[int(of[v]) for v in row if v >= 0] for row in table.tolist()] for of, table in
+                        [(below, level.down), (names, level.within)])  # fmt: skip
+        levels.append({int(name): edges for name, *edges in zip(names, down, within, strict=True)})
+        below = names
+    return levels
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_pyramid_does_not_depend_on_poses(dtype):
     pieces = lumpy_pieces(3, 80, dtype=dtype)
     poses = SE3(haar_rotations(3), haar_rotations(3, seed=1)[:, 0]).to(dtype)
     still, moved = (Pyramid.build(p, num_levels=2, num_neighbors=K) for p in (pieces, pieces.moved(poses)))
-    for a, b in zip(still.levels, moved.levels, strict=True):
-        assert torch.equal(a.parent, b.parent)
-        assert torch.equal(a.down, b.down)
-        assert torch.equal(a.within, b.within)
+    assert named_graph(still) == named_graph(moved)
+
+
+def test_the_order_names_the_points_as_they_came():
+    pieces = pieces_of(40, 30)
+    pyramid = Pyramid.build(pieces, num_levels=1, num_neighbors=K)
+    assert torch.equal(pyramid.pieces.points, pieces.points[pyramid.order])
+    assert torch.equal(pyramid.order.sort().values, torch.arange(len(pieces.points)))
+    assert torch.equal(checked_piece_of(pieces.sizes)[pyramid.order], checked_piece_of(pieces.sizes))
+
+
+def test_spatial_order_keeps_near_points_near():
+    cloud = np.random.default_rng(0).uniform(size=(4000, 3))
+    order = spatial_order(cloud)
+    assert sorted(order) == list(range(4000))
+    step = np.linalg.norm(np.diff(cloud[order], axis=0), axis=1).mean()
+    assert step < 0.2 * np.linalg.norm(np.diff(cloud, axis=0), axis=1).mean()
 
 
 def test_another_precision_has_the_same_graph():

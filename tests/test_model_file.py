@@ -14,7 +14,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from shapes import lumpy_pieces
 
-import eda.model
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, load
 from eda.model import FILE_VERSION
 
@@ -389,15 +388,15 @@ def test_the_weights_of_another_network_are_refused(tmp_path):
 # -- all of it, or nothing ---------------------------------------------------------------------------------
 
 
-def half_written(weights, path, metadata):
-    save_file(weights, path, metadata)
-    data = Path(path).read_bytes()
-    Path(path).write_bytes(data[: len(data) // 2])
+def half_written(path, data):
+    with open(path, "wb") as file:
+        file.write(data[: len(data) // 2])
     raise OSError("No space left on device")
 
 
-def interrupted(weights, path, metadata):
-    Path(path).write_bytes(b"half")
+def interrupted(path, data):
+    with open(path, "wb") as file:
+        file.write(b"half")
     raise KeyboardInterrupt
 
 
@@ -406,8 +405,8 @@ def not_replaced(source, target):
 
 
 FAILURES = {
-    "disk full": (eda.model, "save_file", half_written, OSError),
-    "interrupted": (eda.model, "save_file", interrupted, KeyboardInterrupt),
+    "disk full": (Path, "write_bytes", half_written, OSError),
+    "interrupted": (Path, "write_bytes", interrupted, KeyboardInterrupt),
     "not replaced": (os, "replace", not_replaced, PermissionError),
 }
 
@@ -430,12 +429,13 @@ def test_a_save_that_fails_leaves_what_was_there(content, tmp_path, monkeypatch,
 def test_the_old_file_stands_until_the_new_one_is_whole(content, tmp_path, monkeypatch):
     path, seen = tmp_path / NAME, []
 
-    def spying(weights, temporary, metadata):
-        save_file(weights, temporary, metadata)
-        seen.append((path.read_bytes(), Path(temporary).parent))
+    def spying(temporary, data):
+        with open(temporary, "wb") as file:
+            file.write(data)
+        seen.append((path.read_bytes(), temporary.parent))
 
     path.write_bytes(content)
-    monkeypatch.setattr(eda.model, "save_file", spying)
+    monkeypatch.setattr(Path, "write_bytes", spying)
     Eda(TINY, seed=4).save(path)
     assert seen == [(content, tmp_path)]
     assert path.read_bytes() != content

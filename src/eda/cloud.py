@@ -1,4 +1,4 @@
-"""One cloud at a time: which of its points to keep."""
+"""One cloud at a time: which of its points to keep, and in which order."""
 
 import numpy as np
 
@@ -40,3 +40,24 @@ def farthest_points_reference(points: np.ndarray, count: int) -> np.ndarray:
 
 def _squared_distance(points: np.ndarray, center: np.ndarray) -> np.ndarray:
     return np.square(points - center).sum(axis=1)
+
+
+def spatial_order(points: np.ndarray) -> np.ndarray:
+    """An order in which points that follow each other lie near each other (Morton's curve). (n, 3) -> (n,)."""
+    low, extent = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), np.finfo(np.float64).tiny)
+    cells = ((points - low) / extent * (2**20 - 1)).astype(np.uint64)
+    code = sum(_spread_bits(cells[:, axis]) << np.uint64(axis) for axis in range(3))
+    return np.argsort(code, kind="stable")
+
+
+def _spread_bits(values: np.ndarray) -> np.ndarray:
+    """Two zero bits after each of the lowest 21 bits, so that three numbers can be interleaved."""
+    for shift, mask in (
+        (32, 0x1F00000000FFFF),
+        (16, 0x1F0000FF0000FF),
+        (8, 0x100F00F00F00F00F),
+        (4, 0x10C30C30C30C30C3),
+        (2, 0x1249249249249249),
+    ):
+        values = (values | (values << np.uint64(shift))) & np.uint64(mask)
+    return values

@@ -8,6 +8,7 @@ A table of neighbours is (P, k) row indices into the points attended to, -1 wher
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from eda.cloud import farthest_points
+from eda.cloud import farthest_points, spatial_order
 from eda.pieces import Pieces
 from eda.segment import starts
 
@@ -34,9 +35,14 @@ class Level:
 
 @dataclass(frozen=True)
 class Pyramid:
-    """The pieces at every resolution, finest first. Depends on the pieces, not on their poses."""
+    """The pieces at every resolution, finest first. Depends on the pieces, not on their poses.
 
-    pieces: Pieces
+    Points have no order of their own, so every level is kept in a spatial one: neighbours then lie near each other in
+    memory too, and attention costs the same per edge for a thousand points as for two hundred thousand.
+    """
+
+    pieces: Pieces  # with the points of each piece in spatial order
+    order: Tensor  # (P,) where each of these points was in the pieces as they came
     levels: tuple[Level, ...]
 
     @staticmethod
@@ -45,15 +51,16 @@ class Pyramid:
 
         Geometry is decided in float64, so that rounding does not flip a choice when a piece is rotated.
         """
-        clouds = torch.split(pieces.points.detach().cpu().to(torch.float64), pieces.sizes.tolist())
-        chains = [_piece_levels(c.numpy(), num_levels, ratio, num_neighbors) for c in clouds]
+        order = _spatial_order(pieces).to(pieces.points.device)
+        pieces = pieces.reordered(order)
+        chains = [_piece_levels(cloud, num_levels, ratio, num_neighbors) for cloud in _exact_clouds(pieces)]
         levels, below = [], pieces.points
         fine_sizes = pieces.sizes
         for depth in range(num_levels):
             level = _join([chain[depth] for chain in chains], fine_sizes, below)
             levels.append(level)
             below, fine_sizes = level.points, level.sizes
-        return Pyramid(pieces, tuple(levels))
+        return Pyramid(pieces, order, tuple(levels))
 
     @property
     def coarse(self) -> Level:
@@ -63,12 +70,24 @@ class Pyramid:
     def to(self, *, dtype: torch.dtype | None = None) -> Pyramid:
         """The same graph with its points in another precision."""
         levels = tuple(replace(level, points=level.points.to(dtype)) for level in self.levels)
-        return Pyramid(self.pieces.to(dtype=dtype), levels)
+        return Pyramid(self.pieces.to(dtype=dtype), self.order, levels)
 
 
 def kept(size: int, ratio: float, num_neighbors: int) -> int:
     """How many of a piece's points a level keeps: small pieces keep enough for a full neighbourhood."""
     return max(math.ceil(size * ratio), min(size, num_neighbors + 1))
+
+
+def _exact_clouds(pieces: Pieces) -> list[np.ndarray]:
+    points = pieces.points.detach().to("cpu", torch.float64)
+    return [cloud.numpy() for cloud in torch.split(points, pieces.sizes.tolist())]
+
+
+def _spatial_order(pieces: Pieces) -> Tensor:
+    """(P,) every piece's points in spatial order."""
+    first = starts(pieces.sizes).tolist()
+    orders = [spatial_order(cloud) + start for cloud, start in zip(_exact_clouds(pieces), first, strict=True)]
+    return torch.from_numpy(np.concatenate(orders))
 
 
 # One level of one piece, indices local to the piece: (parent, down, within).
@@ -81,17 +100,17 @@ def _piece_levels(cloud: np.ndarray, num_levels: int, ratio: float, k: int) -> l
         sizes.append(kept(sizes[-1], ratio, k))
     if not num_levels:
         return []
-    # Prefixes of one run of farthest point sampling are the runs of the coarser levels.
-    order = farthest_points(cloud, sizes[1])
+    # Prefixes of one run of farthest point sampling are the runs of the coarser levels. Sorted, they are in spatial
+    # order, because the cloud is.
+    chosen = farthest_points(cloud, sizes[1])
+    kept_rows = [np.arange(len(cloud))] + [np.sort(chosen[:size]) for size in sizes[1:]]
     levels = []
-    fine = cloud
-    for depth, size in enumerate(sizes[1:]):
-        parent = order if depth == 0 else np.arange(size)
-        coarse = fine[parent]
+    for fine_rows, rows in itertools.pairwise(kept_rows):
+        fine, coarse = cloud[fine_rows], cloud[rows]
+        parent, size = np.searchsorted(fine_rows, rows), len(rows)
         down = _nearest(coarse, fine, parent, k)
         within = _nearest(coarse, coarse, np.arange(size), k)
         levels.append((parent, down, within))
-        fine = coarse
     return levels
 
 

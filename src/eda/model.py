@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
 from eda.errors import InputError
@@ -251,7 +251,7 @@ class Eda(nn.Module):
         _check_finite(weights, f"{path}: not saved")
         temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
-            save_file(weights, temporary, metadata)
+            temporary.write_bytes(serialize(weights, metadata))
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

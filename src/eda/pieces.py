@@ -135,14 +135,12 @@ class Pieces:
         if not torch.equal(self.puzzle_of_piece[order], self.puzzle_of_piece):
             raise InputError("a permutation of pieces must not move a piece to another puzzle")
         rows = torch.split(torch.arange(len(self.points), device=self.points.device), self.sizes.tolist())
-        index = torch.cat([rows[i] for i in order.tolist()])
-        return replace(
-            self,
-            points=self.points[index],
-            normals=None if self.normals is None else self.normals[index],
-            sizes=self.sizes[order],
-            centers=self.centers[order],
-        )
+        moved = self.reordered(torch.cat([rows[i] for i in order.tolist()]))
+        return replace(moved, sizes=self.sizes[order], centers=self.centers[order])
+
+    def reordered(self, order: Tensor) -> Pieces:
+        """The same pieces with their points in another order: point i of the result is point order[i] of this one."""
+        return replace(self, points=self.points[order], normals=None if self.normals is None else self.normals[order])
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Pieces:
         """The same pieces in another precision (points and normals) or on another device."""

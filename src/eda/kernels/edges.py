@@ -28,6 +28,9 @@ class Edges:
         """The same edges with every receiver's neighbourhood turned by its rotation (U, 3, 3)."""
         return Edges(self.neighbors, self.vectors @ rotation.mT)
 
+    def __getitem__(self, receivers: slice) -> Edges:
+        return Edges(self.neighbors[receivers], self.vectors[receivers])
+
     def lengths(self) -> Tensor:
         """(U, k)."""
         return torch.linalg.vector_norm(self.vectors, dim=-1)

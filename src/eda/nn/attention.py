@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from eda.kernels import Edges, edge_attention
+from eda.nn.chunks import in_chunks
 from eda.nn.layers import DegreeLinear
 
 
@@ -34,10 +35,12 @@ class EquivariantAttention(nn.Module):
 
     def forward(self, receivers: Tensor, senders: Tensor, edges: Edges) -> Tensor:
         """receivers (U, M, C), senders (S, M, C) -> (U, M, C)."""
+        values = self.value(senders)
+        return in_chunks(lambda rows: self._attend(receivers[rows], values, edges[rows]), len(receivers))
+
+    def _attend(self, receivers: Tensor, values: Tensor, edges: Edges) -> Tensor:
         queries = self.query(receivers).unflatten(-1, (-1, receivers.shape[-1]))
-        message = edge_attention(
-            self.value(senders), queries, edges, self.key_radial, self.value_radial, self.num_heads
-        )
+        message = edge_attention(values, queries, edges, self.key_radial, self.value_radial, self.num_heads)
         return self.output(message.flatten(-2))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from eda.lie.wigner import degree_rows
+from eda.nn.chunks import in_chunks
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,9 @@ class FeedForward(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(P, M, C) -> (P, M, C)."""
+        return in_chunks(lambda rows: self._transformed(features[rows]), len(features))
+
+    def _transformed(self, features: Tensor) -> Tensor:
         return self.narrow(equivariant_gelu(self.widen(features), self.direction(features)))
 
 
