@@ -49,9 +49,12 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Check that a model keeps the laws of equivariance: the paper's table, and more. Exit code 1 if one is broken."""
+    import torch
+
     from eda.evaluate import check_equivariance
     from eda.model import Eda
 
+    torch.set_num_threads(1)  # the puzzles are small: threads would wait for each other more than they work
     loaded = Eda.load(model) if model else Eda()
     name = str(model) if model else "the paper's network, untrained"
     with _progress("checking", hidden=as_json) as advance:
