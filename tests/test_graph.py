@@ -10,7 +10,7 @@ from shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces
 from eda.cloud import farthest_points, spatial_order
-from eda.graph import Level, Pyramid, across, kept
+from eda.graph import Across, Level, Pyramid, kept
 from eda.lie import SE3
 
 # -- farthest points ---------------------------------------------------------------------------------------
@@ -227,6 +227,11 @@ def test_another_precision_has_the_same_graph():
 
 
 # -- across pieces -----------------------------------------------------------------------------------------
+
+
+def across(points: torch.Tensor, piece: torch.Tensor, puzzle: torch.Tensor, k: int | None) -> torch.Tensor:
+    return Across.between(piece, puzzle).neighbors(points, k)
+
 
 COUNTS = [[5, 9, 3], [2, 2], [1, 12, 4, 6]]  # points of the pieces of three puzzles
 

@@ -1,7 +1,7 @@
 """Who attends to whom: the pyramid inside every piece, and the neighbours across pieces.
 
 In: `Pieces`. Out: `Pyramid`, built once per puzzle because pieces are rigid (Sec. 5.1: farthest point sampling and
-k nearest neighbours in the same piece); and `across`, rebuilt as the poses move (neighbours in other pieces).
+k nearest neighbours in the same piece); and `Across`, whose neighbours in other pieces follow the poses.
 
 A table of neighbours is (P, k) row indices into the points attended to, -1 where there is none.
 """
@@ -149,31 +149,37 @@ def _shifted(neighbors: np.ndarray, start: int) -> np.ndarray:
     return np.where(neighbors < 0, -1, neighbors + start)
 
 
-def across(points: Tensor, piece: Tensor, puzzle: Tensor, num_neighbors: int | None) -> Tensor:
-    """Neighbours in the *other* pieces of the same puzzle: the nearest k, or all of them where k is None.
+@dataclass(frozen=True)
+class Across:
+    """Who may attend to whom across pieces: the points of the *other* pieces of the same puzzle.
 
-    points (T, 3), piece (T,) and puzzle (T,) of every point, puzzles one after the other. -> (T, k).
-    Distances are differences of coordinates, not the matmul form, which loses neighbours far from the origin.
+    Fixed while the poses move; `neighbors` chooses the nearest at given positions.
     """
-    sizes = torch.bincount(puzzle)
-    start = starts(sizes)
-    longest = int(sizes.max())
-    column = torch.arange(longest, device=points.device)
-    # (B, longest): the rows of every puzzle, padded with its first.
-    rows = start[:, None] + torch.where(column < sizes[:, None], column, 0)
-    present = column < sizes[:, None]
-    foreign = (piece[rows][:, :, None] != piece[rows][:, None, :]) & present[:, None, :]
-    if num_neighbors is None:
-        table = torch.where(foreign, rows[:, None, :], -1)
-    else:
-        table = _nearest_of(points[rows], foreign, rows, min(num_neighbors, longest))
-    return table[present]
 
+    rows: Tensor  # (B, S) the points of every puzzle, padded with its first
+    present: Tensor  # (B, S) which of these are not padding
+    foreign: Tensor  # (B, S, S) which pairs are of different pieces
 
-def _nearest_of(clouds: Tensor, allowed: Tensor, rows: Tensor, k: int) -> Tensor:
-    """clouds (B, S, 3), allowed (B, S, S), rows (B, S) -> (B, S, k) entries of rows, -1 where fewer are allowed."""
-    distance = torch.cdist(clouds, clouds, compute_mode="donot_use_mm_for_euclid_dist")
-    distance = distance.masked_fill(~allowed, torch.inf)
-    nearest, column = distance.topk(k, dim=-1, largest=False)
-    found = rows[:, None, :].expand(-1, rows.shape[1], -1).gather(-1, column)
-    return torch.where(nearest.isinf(), -1, found)
+    @staticmethod
+    def between(piece: Tensor, puzzle: Tensor) -> Across:
+        """From the piece (T,) and the puzzle (T,) of every point, puzzles one after the other."""
+        sizes = torch.bincount(puzzle)
+        column = torch.arange(int(sizes.max()), device=piece.device)
+        present = column < sizes[:, None]
+        rows = starts(sizes)[:, None] + torch.where(present, column, 0)
+        owner = piece[rows]
+        return Across(rows, present, (owner[:, :, None] != owner[:, None, :]) & present[:, None, :])
+
+    def neighbors(self, points: Tensor, num_neighbors: int | None) -> Tensor:
+        """The nearest k of points (T, 3), or all where k is None. -> (T, k).
+
+        Distances are differences of coordinates, not the matmul form, which loses neighbours far from the origin.
+        """
+        if num_neighbors is None:
+            return torch.where(self.foreign, self.rows[:, None, :], -1)[self.present]
+        clouds = points[self.rows]
+        distance = torch.cdist(clouds, clouds, compute_mode="donot_use_mm_for_euclid_dist")
+        distance = distance.masked_fill(~self.foreign, torch.inf)
+        nearest, column = distance.topk(min(num_neighbors, distance.shape[-1]), dim=-1, largest=False)
+        found = self.rows[:, None, :].expand_as(distance).gather(-1, column)
+        return torch.where(nearest.isinf(), -1, found)[self.present]

@@ -9,7 +9,7 @@ from shapes import lumpy_pieces
 from torch import Tensor, nn
 
 from eda import NetworkConfig
-from eda.graph import Pyramid, across
+from eda.graph import Across, Pyramid
 from eda.kernels import Edges
 from eda.nn.attention import EquivariantAttention
 from eda.nn.blocks import CrocoBlock, DownBlock
@@ -250,7 +250,7 @@ class Scene:
         piece = torch.repeat_interleave(torch.arange(2), self.level.sizes)
         self.down = Edges.between(coarse, fine, self.level.down, 0.3)
         self.within = Edges.between(coarse, coarse, self.level.within, 0.3)
-        foreign = across(coarse, piece, torch.zeros_like(piece), 3)
+        foreign = Across.between(piece, torch.zeros_like(piece)).neighbors(coarse, 3)
         self.between = Edges.between(coarse, coarse, foreign, 0.3)
         embedding = normal(1, C, seed=5)
         self.fine_time = Time(embedding, torch.zeros(len(fine), dtype=torch.long))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces
 from eda.graph import Pyramid
+from eda.nn.chunks import CHUNK
 
 DEGREES = [1, 2, 3, 4]
 SMALL = {
@@ -335,3 +336,13 @@ def test_float32_is_near_float64():
     )
     assert rough.dtype == torch.float32
     torch.testing.assert_close(rough.double(), exact, rtol=0, atol=1e-4)
+
+
+def test_large_inputs_may_be_handled_in_chunks():
+    """Without gradients, layers run on some rows at a time: 2 x 4500 points have 2250 at the first level."""
+    model, pieces = model_of(), lumpy_pieces(2, 4500)
+    assert len(model.pyramid(pieces).levels[0].points) > CHUNK
+    poses = poses_of(2)
+    with torch.no_grad():
+        chunked = model.velocity(pieces, poses, 0.3)
+    torch.testing.assert_close(chunked, model.velocity(pieces, poses, 0.3), rtol=0, atol=1e-12)

@@ -56,8 +56,7 @@ def _padding(channels: int, dtype: torch.dtype) -> int:
     return -channels % library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
 
 
-@torch.library.custom_op("eda::edge_attention", mutates_args=())
-def edge_attention(
+def forward(
     features: Tensor,
     queries: Tensor,
     vectors: Tensor,
@@ -66,7 +65,10 @@ def edge_attention(
     value_radial: Tensor,
     num_heads: int,
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.edge_attention`, with the edges spelled out. -> the output, and the attention (U, k, H)."""
+    """As `reference.edge_attention`, with the edges spelled out. -> the output, and the attention (U, k, H).
+
+    This is the bare function; `edge_attention` is the operator around it, which autograd and torch.compile can see.
+    """
     channels = features.shape[2]
     padding = _padding(channels, features.dtype)
     inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
@@ -74,6 +76,9 @@ def edge_attention(
     attention = features.new_empty(*neighbors.shape, num_heads)
     _call("eda_attention_forward", inputs, num_heads, channels, [out, attention])
     return out[..., :channels].contiguous(), attention
+
+
+edge_attention = torch.library.custom_op("eda::edge_attention", forward, mutates_args=())
 
 
 def _prepared(
@@ -90,15 +95,8 @@ def _prepared(
 
 
 @edge_attention.register_fake
-def _(
-    features: Tensor,
-    queries: Tensor,
-    vectors: Tensor,
-    neighbors: Tensor,
-    key_radial: Tensor,
-    value_radial: Tensor,
-    num_heads: int,
-) -> tuple[Tensor, Tensor]:
+def _(features: Tensor, queries: Tensor, _: Tensor, neighbors: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    num_heads = rest[-1]
     return torch.empty_like(queries), features.new_empty(*neighbors.shape, num_heads)
 
 
@@ -129,22 +127,8 @@ def edge_attention_backward(
 
 
 @edge_attention_backward.register_fake
-def _(
-    gradient: Tensor,
-    attention: Tensor,
-    features: Tensor,
-    queries: Tensor,
-    vectors: Tensor,
-    neighbors: Tensor,
-    key_radial: Tensor,
-    value_radial: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return (
-        torch.empty_like(features),
-        torch.empty_like(queries),
-        torch.empty_like(key_radial),
-        torch.empty_like(value_radial),
-    )
+def _(gradient: Tensor, attention: Tensor, features: Tensor, queries: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(tensor) for tensor in (features, queries, *rest[-2:]))
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

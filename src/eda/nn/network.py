@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from eda.errors import InputError
-from eda.graph import Pyramid, across
+from eda.graph import Across, Pyramid
 from eda.kernels import Edges
 from eda.lie import SE3
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
@@ -36,6 +37,21 @@ class Tokens:
     within: Edges  # the neighbours in the same piece
     sizes: Tensor  # (N,) tokens of each piece
     counts: Tensor  # (B,) pieces of each puzzle
+
+    @cached_property
+    def piece(self) -> Tensor:
+        """(T,) the piece of every token."""
+        return ranges(self.sizes)
+
+    @cached_property
+    def puzzle(self) -> Tensor:
+        """(T,) the puzzle of every token."""
+        return ranges(self.counts)[self.piece]
+
+    @cached_property
+    def across(self) -> Across:
+        """Which tokens may attend to each other across pieces."""
+        return Across.between(self.piece, self.puzzle)
 
     @staticmethod
     def cat(batch: list[Tokens]) -> Tokens:
@@ -89,13 +105,13 @@ class EdaNetwork(nn.Module):
     def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         config = self.config
-        piece, puzzle_of_piece = ranges(tokens.sizes), ranges(tokens.counts)
+        piece = tokens.piece
         pose = poses[piece]
         points = pose.act(tokens.points)
-        neighbors = across(points, piece, puzzle_of_piece[piece], config.cross_neighbors)
+        neighbors = tokens.across.neighbors(points, config.cross_neighbors)
         between = Edges.between(points, points, neighbors, config.reach(config.num_levels))
         within = tokens.within.rotated(pose.rotation)
-        time = Time(self.time(tau), puzzle_of_piece[piece])
+        time = Time(self.time(tau), tokens.puzzle)
         blocks = [block[piece] for block in wigner(poses.rotation, config.max_degree)]
         features = rotate_features(tokens.features, blocks)
         for croco in self.croco:
