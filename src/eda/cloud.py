@@ -19,8 +19,8 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
     compiled = library()
     if compiled is None:
         return farthest_points_reference(points, count)
-    chosen = np.empty(count, dtype=np.int64)
-    if compiled.eda_farthest_points(points.ctypes.data, len(points), count, chosen.ctypes.data):
+    chosen, first = np.empty(count, dtype=np.int64), _farthest_from_centroid(points)
+    if compiled.eda_farthest_points(points.ctypes.data, len(points), count, first, chosen.ctypes.data):
         raise MemoryError(f"farthest point sampling of {len(points)} points ran out of memory")
     return chosen
 
@@ -28,7 +28,7 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
 def farthest_points_reference(points: np.ndarray, count: int) -> np.ndarray:
     """The definition of `farthest_points`, which the compiled one must equal."""
     chosen = np.empty(count, dtype=np.int64)
-    chosen[0] = _squared_distance(points, points.mean(axis=0)).argmax()
+    chosen[0] = _farthest_from_centroid(points)
     gap = np.full(len(points), np.inf)  # squared distance to the chosen set, -1 at its own points
     for i in range(count):
         if i > 0:
@@ -36,6 +36,10 @@ def farthest_points_reference(points: np.ndarray, count: int) -> np.ndarray:
         np.minimum(gap, _squared_distance(points, points[chosen[i]]), out=gap)
         gap[chosen[i]] = -1
     return chosen
+
+
+def _farthest_from_centroid(points: np.ndarray) -> int:
+    return int(_squared_distance(points, points.mean(axis=0)).argmax())
 
 
 def _squared_distance(points: np.ndarray, center: np.ndarray) -> np.ndarray:

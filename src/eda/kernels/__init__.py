@@ -22,9 +22,10 @@ def edge_attention(
 ) -> Tensor:
     """The attention of receivers to their neighbours by the fastest implementation that fits. See `reference`."""
     if _compiled_allowed and cpu.available(features):
-        # The operator costs 0.2 ms to call, which counts for the few tokens of a puzzle in sampling.
-        seen = torch.is_grad_enabled() or torch.compiler.is_compiling()
-        attend = cpu.edge_attention if seen else cpu.forward
+        # Calling the operator takes 0.2 ms, which counts for the few tokens of a puzzle in sampling. Only plain tensors
+        # go around it: fake ones have no memory to read.
+        plain = type(features) in (Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling()
+        attend = cpu.forward if plain and not torch.is_grad_enabled() else cpu.edge_attention
         return attend(features, queries, edges.vectors, edges.neighbors, key_radial, value_radial, num_heads)[0]
     return reference.edge_attention(features, queries, edges, key_radial, value_radial, num_heads)
 
@@ -33,8 +34,8 @@ def edge_attention(
 def reference_only() -> Iterator[None]:
     """Within this context, edge attention is the plain torch one: for comparisons."""
     global _compiled_allowed
-    _compiled_allowed = False
+    before, _compiled_allowed = _compiled_allowed, False
     try:
         yield
     finally:
-        _compiled_allowed = True
+        _compiled_allowed = before

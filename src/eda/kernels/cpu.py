@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from eda.errors import InputError
 from eda.lie.wigner import stretch_table
 from eda.native import library
 
@@ -24,7 +25,12 @@ _WORK_PER_THREAD = 20_000
 def available(features: Tensor) -> bool:
     """Whether the compiled module can serve these features (S, M, C)."""
     suitable = features.device.type == "cpu" and features.dtype in _SUFFIX
-    return suitable and math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and library() is not None
+    return suitable and 1 <= math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and _is_built()
+
+
+@torch.compiler.assume_constant_result
+def _is_built() -> bool:
+    return library() is not None
 
 
 @lru_cache(maxsize=8)
@@ -51,6 +57,31 @@ def _call(name: str, inputs: list[Tensor], num_heads: int, channels: int, output
         raise MemoryError(f"edge attention over {neighbors.numel()} edges ran out of memory")
 
 
+def _check(
+    features: Tensor, queries: Tensor, vectors: Tensor, neighbors: Tensor, key: Tensor, value: Tensor, num_heads: int
+) -> None:
+    """Compiled code reads what it is pointed to: whatever does not fit must stop here."""
+    senders, rows, channels = features.shape
+    degree, (receivers, k) = math.isqrt(rows) - 1, neighbors.shape
+    shapes = {
+        "features": (features, (senders, (degree + 1) ** 2, channels)),
+        "queries": (queries, (receivers, rows, degree + 1, channels)),
+        "vectors": (vectors, (receivers, k, 3)),
+        "key_radial": (key, (len(key), 2 * degree + 1, channels)),
+        "value_radial": (value, (len(key), 2 * degree + 1, channels)),
+    }
+    for name, (tensor, shape) in shapes.items():
+        if tensor.shape != shape or tensor.dtype != features.dtype or tensor.device.type != "cpu":
+            raise InputError(
+                f"{name}: expected {shape} of {features.dtype} on the CPU, got {tuple(tensor.shape)} of {tensor.dtype} "
+                f"on {tensor.device}"
+            )
+    if neighbors.dtype != torch.int64 or (neighbors.numel() and int(neighbors.max()) >= senders):
+        raise InputError(f"neighbors must be int64 rows of {senders} senders, or negative for none")
+    if len(key) < 4 or num_heads < 1 or channels % num_heads:
+        raise InputError(f"{len(key)} knots (at least 4) and {channels} channels in {num_heads} heads do not fit")
+
+
 def _padding(channels: int, dtype: torch.dtype) -> int:
     """How many channels must be added to fill whole registers."""
     return -channels % library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
@@ -69,6 +100,7 @@ def forward(
 
     This is the bare function; `edge_attention` is the operator around it, which autograd and torch.compile can see.
     """
+    _check(features, queries, vectors, neighbors, key_radial, value_radial, num_heads)
     channels = features.shape[2]
     padding = _padding(channels, features.dtype)
     inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
@@ -97,7 +129,7 @@ def _prepared(
 @edge_attention.register_fake
 def _(features: Tensor, queries: Tensor, _: Tensor, neighbors: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     num_heads = rest[-1]
-    return torch.empty_like(queries), features.new_empty(*neighbors.shape, num_heads)
+    return queries.new_empty(queries.shape), features.new_empty(*neighbors.shape, num_heads)
 
 
 @torch.library.custom_op("eda::edge_attention_backward", mutates_args=())
@@ -113,6 +145,7 @@ def edge_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of features, queries and both radial tables."""
     channels, num_heads = features.shape[2], attention.shape[2]
+    _check(features, queries, vectors, neighbors, key_radial, value_radial, num_heads)
     padding = _padding(channels, features.dtype)
     inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
     pull = (F.pad(gradient, (0, padding)) if padding else gradient).contiguous()
@@ -128,7 +161,7 @@ def edge_attention_backward(
 
 @edge_attention_backward.register_fake
 def _(gradient: Tensor, attention: Tensor, features: Tensor, queries: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(tensor) for tensor in (features, queries, *rest[-2:]))
+    return tuple(tensor.new_empty(tensor.shape) for tensor in (features, queries, *rest[-2:]))
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

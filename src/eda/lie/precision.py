@@ -16,7 +16,7 @@ def full_precision(function: Function) -> Function:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         device = _device_type((*args, *kwargs.values()))
-        if not torch.is_autocast_enabled(device):
+        if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
             return function(*args, **kwargs)
         with torch.autocast(device, enabled=False):
             return function(*args, **kwargs)

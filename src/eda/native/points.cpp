@@ -33,16 +33,9 @@ public:
             for (int a = 0; a < 3; ++a) sorted_[3 * i + a] = points[3 * order_[i] + a];
     }
 
-    // The point farthest from the centroid: a beginning that knows neither axes nor order.
-    int64_t start() const {
-        const int64_t count = int64_t(order_.size());
-        double center[3] = {0, 0, 0};
-        for (int64_t i = 0; i < count; ++i)
-            for (int a = 0; a < 3; ++a) center[a] += sorted_[3 * i + a] / count;
-        int64_t best = 0;
-        for (int64_t i = 1; i < count; ++i)
-            if (beats(squared(i, center), i, squared(best, center), best)) best = i;
-        return best;
+    // Where the point with this original index lies in the sorted order.
+    int64_t place_of(int64_t index) const {
+        return std::find(order_.begin(), order_.end(), index) - order_.begin();
     }
 
     int64_t farthest() const { return nodes_[0].farthest; }
@@ -127,12 +120,12 @@ private:
 
 }  // namespace
 
-// points (count, 3), 1 <= wanted <= count -> chosen (wanted,)
+// points (count, 3), 1 <= wanted <= count, the first to choose -> chosen (wanted,)
 extern "C" __attribute__((visibility("default"))) int eda_farthest_points(
-    const double* points, int64_t count, int64_t wanted, int64_t* chosen
+    const double* points, int64_t count, int64_t wanted, int64_t first, int64_t* chosen
 ) try {
     Sampler sampler(points, count);
-    for (int64_t i = 0; i < wanted; ++i) chosen[i] = sampler.choose(i ? sampler.farthest() : sampler.start());
+    for (int64_t i = 0; i < wanted; ++i) chosen[i] = sampler.choose(i ? sampler.farthest() : sampler.place_of(first));
     return 0;
 } catch (const std::exception&) {
     return 1;
