@@ -399,6 +399,23 @@ def test_a_forked_process_may_use_threads(use_threads, monkeypatch):
     assert_same(case.results(), expected)
 
 
+@forks
+def test_a_thread_that_cannot_be_started_is_an_error_or_not_needed(monkeypatch):
+    case = Case.random(receivers=400, senders=20, k=200, channels=16)
+    expected = case.run()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+
+    def run() -> np.ndarray:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        room = pages * resource.getpagesize() + 60 * 2**20  # for some of the threads, not for all
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+        with torch.no_grad():
+            return case.run().numpy()
+
+    found = in_child(run)
+    assert isinstance(found, MemoryError) or np.array_equal(found, expected.numpy())
+
+
 # -- a good citizen of torch -------------------------------------------------------------------------------
 
 
@@ -562,15 +579,30 @@ def test_what_does_not_fit_is_an_error_or_right(name):
         assert_near([torch.from_numpy(found)], [case.run(reference.edge_attention)], 1e-5)
 
 
-FAR = {"float32": (SINGLE, 1e20), "float64": (DOUBLE, 1e160), "infinite": (DOUBLE, torch.inf)}
+FAR = {"float32": (SINGLE, 1e20, 1e-5), "float32, at its end": (SINGLE, 5e37, 1e-5), "float64": (DOUBLE, 1e160, 1e-12)}
 
 
 @forks
 @pytest.mark.parametrize("name", FAR)
-def test_edges_longer_than_a_square_can_say_do_not_crash(name):
-    dtype, length = FAR[name]
+def test_edges_whose_squares_overflow_are_those_of_the_definition(name):
+    """Beyond 1e16 the length does not matter any more, so the definition need not overflow."""
+    dtype, length, tolerance = FAR[name]
     case = Case.random(dtype=dtype)
-    case = replace(case, vectors=case.vectors * length)
+    far, near = (replace(case, vectors=case.vectors * scale) for scale in (length, 1e16))
+    assert far.vectors.isfinite().all()
+    found = in_child(lambda: [t.numpy() for t in far.results()])
+    assert not isinstance(found, Exception), found
+    expected = near.to(DOUBLE).results(reference.edge_attention)
+    assert_near([torch.from_numpy(a) for a in found], expected, tolerance)
+
+
+@forks
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
+def test_edges_that_are_not_finite_do_not_crash(value, dtype):
+    case = Case.random(dtype=dtype)
+    for axis in range(3):
+        case.vectors[1 + axis, :, axis] = value
     in_child(lambda: [t.numpy() for t in case.results()])
 
 

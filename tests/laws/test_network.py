@@ -346,3 +346,13 @@ def test_large_inputs_may_be_handled_in_chunks():
     with torch.no_grad():
         chunked = model.velocity(pieces, poses, 0.3)
     torch.testing.assert_close(chunked, model.velocity(pieces, poses, 0.3), rtol=0, atol=1e-12)
+
+
+def test_autocast_changes_no_bit_of_the_field():
+    model, pieces, poses = model_of().float(), two_puzzles().to(dtype=torch.float32), poses_of(5).to(torch.float32)
+    expected = model.velocity(pieces, poses, 0.3)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.velocity(pieces, poses, 0.3)
+        sampled = model.sample(pieces, steps=2, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(found, expected)
+    assert sampled.rotation.dtype == torch.float32

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -25,8 +26,15 @@ void parallel_ranges(int64_t count, int threads, const Body& body) {
         }
     };
     std::vector<std::thread> others;
-    for (int part = 1; part < parts; ++part) others.emplace_back(run, part);
+    others.reserve(parts - 1);
+    int started = 1;
+    try {
+        for (; started < parts; ++started) others.emplace_back(run, started);
+    } catch (const std::system_error&) {
+        // No more threads to be had: this one does the rest.
+    }
     run(0);
+    for (int part = started; part < parts; ++part) run(part);
     for (auto& thread : others) thread.join();
     for (const auto& failure : failures)
         if (failure) std::rethrow_exception(failure);

@@ -21,6 +21,7 @@ from eda.errors import InputError
 from eda.graph import Across, Pyramid
 from eda.kernels import Edges
 from eda.lie import SE3
+from eda.lie.precision import full_precision
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
 from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.config import NetworkConfig
@@ -71,7 +72,10 @@ class Tokens:
 
 
 class EdaNetwork(nn.Module):
-    """f: SO(3)- and permutation-equivariant, and blind to translations of the whole."""
+    """f: SO(3)- and permutation-equivariant, and blind to translations of the whole.
+
+    It runs in the precision of its weights, also under autocast.
+    """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -86,6 +90,7 @@ class EdaNetwork(nn.Module):
         """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         return self.relate(self.encode(pyramid, tau), poses, tau)
 
+    @full_precision
     def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
         config = self.config
@@ -102,6 +107,7 @@ class EdaNetwork(nn.Module):
             points = level.points
         return Tokens(features, points, within, pyramid.coarse.sizes, pyramid.pieces.counts)
 
+    @full_precision
     def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         config = self.config
