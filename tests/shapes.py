@@ -1,9 +1,13 @@
-"""Clouds for tests: lumpy closed surfaces without symmetry, with outward normals, made from a seed."""
+"""For tests: lumpy closed surfaces without symmetry, with outward normals, made from a seed; and a tiny network."""
 
 import numpy as np
 import torch
 
-from eda import Pieces, Puzzle
+from eda import NetworkConfig, Pieces, Puzzle
+
+TINY_NETWORK = NetworkConfig(
+    num_levels=2, num_blocks=1, num_neighbors=4, cross_neighbors=3, channels=8, num_heads=2, num_knots=5, spacing=0.2
+)
 
 
 def lumpy_cloud(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -5,23 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from shapes import lumpy_cloud
+from shapes import TINY_NETWORK, lumpy_cloud
 
-from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces
+from eda import SE3, Eda, EdaConfig, InputError, Pieces
 
-TINY = NetworkConfig(
-    num_levels=2,
-    num_blocks=1,
-    num_neighbors=4,
-    cross_neighbors=3,
-    channels=8,
-    num_heads=2,
-    num_knots=5,
-    spacing=0.2,
-    normals="absent",
-)
+TINY = dataclasses.replace(TINY_NETWORK, normals="absent")
 BARE = Eda(EdaConfig(TINY))
-WITH_NORMALS = Eda(EdaConfig(dataclasses.replace(TINY, normals="oriented")))
+WITH_NORMALS = Eda(EdaConfig(TINY_NETWORK))
 SAMPLES = 2
 
 

@@ -6,24 +6,14 @@ import math
 
 import pytest
 import torch
+from shapes import TINY_NETWORK
 
-from eda import Eda, EdaConfig, NetworkConfig
+from eda import Eda, EdaConfig
 from eda.evaluate import EquivarianceReport, LawResult, check_equivariance
 from eda.evaluate.equivariance import LAWS
 from eda.nn import EdaNetwork
 
-TINY = EdaConfig(
-    NetworkConfig(
-        num_levels=2,
-        num_blocks=1,
-        num_neighbors=4,
-        cross_neighbors=3,
-        channels=8,
-        num_heads=2,
-        num_knots=5,
-        spacing=0.2,
-    )
-)
+TINY = EdaConfig(TINY_NETWORK)
 NAMES = [law for law, *_ in LAWS]
 DOUBLE = (torch.float64,)
 

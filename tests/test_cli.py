@@ -188,7 +188,8 @@ def test_json_is_json_for_everyone(run, reported, model_file, relative):
     def refuse(word: str):
         raise ValueError(f"{word} is not JSON")
 
-    json.loads(run("check", model_file, "--json").stdout, parse_constant=refuse)
+    printed = json.loads(run("check", model_file, "--json").stdout, parse_constant=refuse)
+    assert None in [law["relative"] for law in printed["laws"]]
 
 
 def test_brackets_in_a_file_name_are_printed(run, reported, model_file):

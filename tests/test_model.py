@@ -6,25 +6,14 @@ import sys
 
 import pytest
 import torch
-from shapes import lumpy_pieces, lumpy_puzzle
+from shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
 
 import eda
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces, Puzzle
 from eda.flow import SOLVERS, sample_noise
 from eda.lie import so3
 
-TINY = EdaConfig(
-    NetworkConfig(
-        num_levels=2,
-        num_blocks=1,
-        num_neighbors=4,
-        cross_neighbors=3,
-        channels=8,
-        num_heads=2,
-        num_knots=5,
-        spacing=0.2,
-    )
-)
+TINY = EdaConfig(TINY_NETWORK)
 
 
 def model_of(dtype: torch.dtype = torch.float64, **options: object) -> Eda:
