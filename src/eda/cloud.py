@@ -15,27 +15,35 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
     points (n, 3) -> (count,) with 1 <= count <= n. The compiled module prunes with a tree; without it the cost is
     n * count.
     """
+    return farthest_points_and_gaps(points, count)[0]
+
+
+def farthest_points_and_gaps(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """`farthest_points` and, for each, its distance to those before it (infinite for the first): (count,) each."""
     points = np.ascontiguousarray(points, dtype=np.float64)
     compiled = library()
     if compiled is None:
         return farthest_points_reference(points, count)
-    chosen, first = np.empty(count, dtype=np.int64), _farthest_from_centroid(points)
-    if compiled.eda_farthest_points(points.ctypes.data, len(points), count, first, chosen.ctypes.data):
+    chosen, gaps, first = np.empty(count, dtype=np.int64), np.empty(count), _farthest_from_centroid(points)
+    if compiled.eda_farthest_points(
+        points.ctypes.data, len(points), count, first, chosen.ctypes.data, gaps.ctypes.data
+    ):
         raise MemoryError(f"farthest point sampling of {len(points)} points ran out of memory")
-    return chosen
+    return chosen, np.sqrt(gaps, out=gaps)
 
 
-def farthest_points_reference(points: np.ndarray, count: int) -> np.ndarray:
-    """The definition of `farthest_points`, which the compiled one must equal."""
-    chosen = np.empty(count, dtype=np.int64)
+def farthest_points_reference(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The definition of `farthest_points_and_gaps`, which the compiled one must equal."""
+    chosen, gaps = np.empty(count, dtype=np.int64), np.empty(count)
     chosen[0] = _farthest_from_centroid(points)
     gap = np.full(len(points), np.inf)  # squared distance to the chosen set, -1 at its own points
     for i in range(count):
         if i > 0:
             chosen[i] = gap.argmax()
+        gaps[i] = gap[chosen[i]]
         np.minimum(gap, _squared_distance(points, points[chosen[i]]), out=gap)
         gap[chosen[i]] = -1
-    return chosen
+    return chosen, np.sqrt(gaps)
 
 
 def _farthest_from_centroid(points: np.ndarray) -> int:

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
+from eda.atomic import write_atomically
 from eda.errors import InputError
 from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
 from eda.flow.loss import Loss, center_velocity, flow_loss, spatial_twist
@@ -249,12 +250,7 @@ class Eda(nn.Module):
         }
         weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in self.state_dict().items()}
         _check_finite(weights, f"{path}: not saved")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            temporary.write_bytes(serialize(weights, metadata))
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomically(path, serialize(weights, metadata))
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:

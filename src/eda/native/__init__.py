@@ -20,7 +20,7 @@ _SIGNATURES = {
     "eda_attention_forward_f64": [*_ATTENTION, *[POINTER] * 2],
     "eda_attention_backward_f32": [*_ATTENTION, *[POINTER] * 6],
     "eda_attention_backward_f64": [*_ATTENTION, *[POINTER] * 6],
-    "eda_farthest_points": [POINTER, INTEGER, INTEGER, INTEGER, POINTER],
+    "eda_farthest_points": [POINTER, INTEGER, INTEGER, INTEGER, POINTER, POINTER],
 }
 
 

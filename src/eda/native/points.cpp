@@ -40,6 +40,9 @@ public:
 
     int64_t farthest() const { return nodes_[0].farthest; }
 
+    // The squared distance of a point (by its place) to those chosen so far.
+    double gap(int64_t place) const { return gap_[place]; }
+
     // Marks a point (by its place in the sorted order) as chosen; returns its original index.
     int64_t choose(int64_t place) {
         const double chosen[3] = {sorted_[3 * place], sorted_[3 * place + 1], sorted_[3 * place + 2]};
@@ -120,12 +123,16 @@ private:
 
 }  // namespace
 
-// points (count, 3), 1 <= wanted <= count, the first to choose -> chosen (wanted,)
+// points (count, 3), 1 <= wanted <= count, the first to choose -> chosen (wanted,), their squared gaps (wanted,)
 extern "C" __attribute__((visibility("default"))) int eda_farthest_points(
-    const double* points, int64_t count, int64_t wanted, int64_t first, int64_t* chosen
+    const double* points, int64_t count, int64_t wanted, int64_t first, int64_t* chosen, double* gaps
 ) try {
     Sampler sampler(points, count);
-    for (int64_t i = 0; i < wanted; ++i) chosen[i] = sampler.choose(i ? sampler.farthest() : sampler.place_of(first));
+    for (int64_t i = 0; i < wanted; ++i) {
+        const int64_t place = i ? sampler.farthest() : sampler.place_of(first);
+        gaps[i] = sampler.gap(place);
+        chosen[i] = sampler.choose(place);
+    }
     return 0;
 } catch (const std::exception&) {
     return 1;

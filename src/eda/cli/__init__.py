@@ -1,0 +1,51 @@
+"""The command line. Heavy imports wait until a command needs them: `eda --help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from eda.cli.check import check
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Put rigid 3D pieces together: equivariant flow matching for point cloud assembly.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"eda {version('eda-assembly')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(check)
+
+
+def main() -> None:
+    """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+    from eda.errors import InputError
+
+    try:
+        app()
+    except InputError as error:
+        print(f"eda: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("eda: interrupted", file=sys.stderr)
+        sys.exit(130)
