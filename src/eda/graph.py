@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,18 @@ class Level:
     points: Tensor  # (P', 3) in the piece's own frame
     down: Tensor  # (P', k) neighbours at the level below
     within: Tensor  # (P', k) neighbours at this level
+    nearest: Tensor | None = None  # (P,) the row of this level nearest to each of the finest points, where asked for
+
+    def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Level:
+        """With its points in another precision, or all of it on another device."""
+        return Level(
+            sizes=self.sizes.to(device=device),
+            parent=self.parent.to(device=device),
+            points=self.points.to(dtype=dtype, device=device),
+            down=self.down.to(device=device),
+            within=self.within.to(device=device),
+            nearest=None if self.nearest is None else self.nearest.to(device=device),
+        )
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,12 @@ class Pyramid:
     levels: tuple[Level, ...]
 
     @staticmethod
-    def build(pieces: Pieces, *, num_levels: int = 4, ratio: float = 0.25, num_neighbors: int = 10) -> Pyramid:
+    def build(
+        pieces: Pieces, *, num_levels: int = 4, ratio: float = 0.25, num_neighbors: int = 10, num_nearest: int = 0
+    ) -> Pyramid:
         """`num_levels` downsamplings at `ratio`, `num_neighbors` = k in the same piece.
+
+        The first `num_nearest` levels also know which of their points is nearest to each of the finest.
 
         Geometry is decided in float64, so that rounding does not flip a choice when a piece is rotated.
         """
@@ -60,6 +77,19 @@ class Pyramid:
             level = _join([chain[depth] for chain in chains], fine_sizes, below)
             levels.append(level)
             below, fine_sizes = level.points, level.sizes
+        levels[:num_nearest] = [_with_nearest(level, pieces) for level in levels[:num_nearest]]
+        return Pyramid(pieces, order, tuple(levels))
+
+    @staticmethod
+    def collate(batch: Sequence[Pyramid]) -> Pyramid:
+        """Several batches as one, as if they had been built together."""
+        pieces = Pieces.collate([pyramid.pieces for pyramid in batch])
+        finest = [len(pyramid.order) for pyramid in batch]
+        order = torch.cat(_all_shifted([pyramid.order for pyramid in batch], finest))
+        levels, below = [], finest
+        for depth in range(len(batch[0].levels)):
+            level, below = _stacked([pyramid.levels[depth] for pyramid in batch], below)
+            levels.append(level)
         return Pyramid(pieces, order, tuple(levels))
 
     @property
@@ -67,10 +97,41 @@ class Pyramid:
         """The last level, whose points stand for the pieces in cross-attention."""
         return self.levels[-1]
 
-    def to(self, *, dtype: torch.dtype | None = None) -> Pyramid:
-        """The same graph with its points in another precision."""
-        levels = tuple(replace(level, points=level.points.to(dtype)) for level in self.levels)
-        return Pyramid(self.pieces.to(dtype=dtype), self.order, levels)
+    def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Pyramid:
+        """The same graph with its points in another precision, or all of it on another device."""
+        levels = tuple(level.to(dtype=dtype, device=device) for level in self.levels)
+        return Pyramid(self.pieces.to(dtype=dtype, device=device), self.order.to(device=device), levels)
+
+
+def _all_shifted(tables: list[Tensor], sizes: list[int]) -> list[Tensor]:
+    """Tables of rows, each moved behind those before it, whose rows number `sizes`; -1 stays."""
+    starts_at = itertools.accumulate(sizes, initial=0)
+    return [torch.where(table < 0, table, table + start) for table, start in zip(tables, starts_at, strict=False)]
+
+
+def _stacked(levels: list[Level], below: list[int]) -> tuple[Level, list[int]]:
+    """One level of several pyramids, and how many points each has there; `below` is the same of the level below."""
+    here = [len(level.points) for level in levels]
+    nearest = [level.nearest for level in levels if level.nearest is not None]
+    stacked = Level(
+        sizes=torch.cat([level.sizes for level in levels]),
+        parent=torch.cat(_all_shifted([level.parent for level in levels], below)),
+        points=torch.cat([level.points for level in levels]),
+        down=torch.cat(_all_shifted([level.down for level in levels], below)),
+        within=torch.cat(_all_shifted([level.within for level in levels], here)),
+        nearest=torch.cat(_all_shifted(nearest, here)) if nearest else None,
+    )
+    return stacked, here
+
+
+def _with_nearest(level: Level, pieces: Pieces) -> Level:
+    coarse = torch.split(level.points.detach().to("cpu", torch.float64), level.sizes.tolist())
+    first = starts(level.sizes).tolist()
+    rows = [
+        cKDTree(cloud.numpy()).query(fine)[1] + start
+        for cloud, fine, start in zip(coarse, _exact_clouds(pieces), first, strict=True)
+    ]
+    return replace(level, nearest=torch.from_numpy(np.concatenate(rows)).to(level.points.device))
 
 
 def kept(size: int, ratio: float, num_neighbors: int) -> int:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from eda.atomic import write_atomically
 from eda.errors import InputError
 from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
-from eda.flow.loss import Loss, center_velocity, flow_loss, spatial_twist
+from eda.flow.loss import center_velocity, flow_loss, spatial_twist
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3
@@ -41,11 +41,13 @@ class EdaConfig:
     noise_std: float = 0.4  # sqrt(omega) of P_0 in units of the puzzle's size; `fit_noise_std` fits it to data
     tau_sampler: str = "logit_normal"
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
+    break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
 
     def __post_init__(self) -> None:
         check_positive("noise_std", self.noise_std)
         check_choice("tau_sampler", self.tau_sampler, tuple(TAU_SAMPLERS))
         check_positive("translation_weight", self.translation_weight)
+        check_positive("break_weight", self.break_weight)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
@@ -53,6 +55,24 @@ class EdaConfig:
         settings = _only_fields(EdaConfig, values)
         network = _only_fields(NetworkConfig, settings.pop("network", {}))
         return EdaConfig(network=NetworkConfig(**network), **settings)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What training data may know beyond the solution."""
+
+    on_break: Tensor | None = None  # (P,) bool, in the order of the pieces' points
+    own: Tensor | None = None  # (N,) bool, False: a piece of another object, which has no place
+
+
+@dataclass(frozen=True)
+class TrainingLoss:
+    """Means over the pieces of a puzzle, then over puzzles; of the break head, over points."""
+
+    rotation: Tensor  # |dw|^2
+    translation: Tensor  # |du|^2
+    breaks: Tensor | None  # cross-entropy
+    total: Tensor  # what is minimised
 
 
 def _only_fields(kind: type, values: Any) -> dict[str, Any]:
@@ -70,11 +90,15 @@ class VelocityField:
     The encoder runs once per distinct tau, or once in all where it does not see tau, and is shared by the samples.
     """
 
-    def __init__(self, network: EdaNetwork, pyramid: Pyramid, samples: int = 1) -> None:
+    def __init__(
+        self, network: EdaNetwork, pyramid: Pyramid, samples: int = 1, *, levels: list[Tensor] | None = None
+    ) -> None:
         self._network = network
         self._pyramid = pyramid
         self._samples = samples
         self._last: tuple[Tensor | None, Tokens] | None = None
+        if levels is not None:  # a time-free encoder's, when it has run already
+            self._last = (None, Tokens.cat([network.tokens(pyramid, levels[-1])] * samples))
         self._centers = pyramid.pieces.centroids().repeat(samples, 1)
         self.puzzle = ranges(pyramid.pieces.counts.repeat(samples))
 
@@ -122,7 +146,11 @@ class Eda(nn.Module):
         """The pieces at every resolution of this network: build it once and pass it where pieces are asked for."""
         config = self.config.network
         return Pyramid.build(
-            pieces, num_levels=config.num_levels, ratio=config.ratio, num_neighbors=config.num_neighbors
+            pieces,
+            num_levels=config.num_levels,
+            ratio=config.ratio,
+            num_neighbors=config.num_neighbors,
+            num_nearest=self.network.breaks.num_levels if self.network.breaks else 0,
         )
 
     def field(self, pieces: Pieces | Pyramid, *, samples: int = 1) -> VelocityField:
@@ -170,27 +198,59 @@ class Eda(nn.Module):
         *,
         pyramid: Pyramid | None = None,
         draws: int = 1,
+        labels: Labels | None = None,
         generator: torch.Generator | None = None,
-    ) -> Loss:
+    ) -> TrainingLoss:
         """The flow matching loss, eq. (2), on `draws` draws of noise and tau for every puzzle.
 
         Draws of a network whose encoder does not see tau share one pass of the encoder, which is most of the cost.
+        `labels` say which pieces belong to the puzzle and, for a break head, which points lie on a break.
         """
         check_whole("draws", draws, 1, 2**31)
         pieces = puzzle.pieces
-        velocity_field = self.field(pyramid or pieces, samples=draws)
+        labels = labels or Labels()
+        velocity_field, breaks = self._field_and_breaks(pyramid or self.pyramid(pieces), draws, labels)
+        own = None if labels.own is None else labels.own.repeat(draws)
         num_puzzles = draws * pieces.num_puzzles
         noise = sample_noise(pieces, self.config.noise_std, samples=draws, generator=generator).reshape(-1)
         tau = TAU_SAMPLERS[self.config.tau_sampler](num_puzzles, generator).to(pieces.points)
-        path = Path.generated_by(noise, SE3.cat([puzzle.solution] * draws), velocity_field.puzzle, num_puzzles)
+        solution = SE3.cat([puzzle.solution] * draws)
+        path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own)
         poses = path.at(tau[velocity_field.puzzle])
-        return flow_loss(
-            velocity_field.velocities(poses, tau),
-            velocity_field.center_velocity(path.twist, poses),
-            velocity_field.puzzle,
+        counted = slice(None) if own is None else own
+        flow = flow_loss(
+            velocity_field.velocities(poses, tau)[counted],
+            velocity_field.center_velocity(path.twist, poses)[counted],
+            velocity_field.puzzle[counted],
             num_puzzles,
             self.config.translation_weight,
         )
+        total = flow.total if breaks is None else flow.total + self.config.break_weight * breaks
+        return TrainingLoss(flow.rotation, flow.translation, breaks, total)
+
+    def _field_and_breaks(self, pyramid: Pyramid, draws: int, labels: Labels) -> tuple[VelocityField, Tensor | None]:
+        """The field of `draws` copies, and the loss of the break head where there is one with labels.
+
+        A time-free encoder runs once for both. One that sees tau is read at tau = 1 by the break head.
+        """
+        plain = self.field(pyramid, samples=draws)
+        if labels.on_break is None or self.network.breaks is None:
+            return plain, None
+        levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
+        logits = self.network.break_logits(pyramid, levels)
+        wanted = labels.on_break[pyramid.order].to(logits.dtype)
+        breaks = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        if self.config.network.time_in_encoder:
+            return plain, breaks
+        return VelocityField(self.network, pyramid, draws, levels=levels), breaks
+
+    @torch.no_grad()
+    def break_probability(self, pieces: Pieces | Pyramid) -> Tensor:
+        """How likely every point lies on a break surface. -> (P,), in the order of the points that were given."""
+        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
+        probability = torch.sigmoid(self.network.break_logits(pyramid, levels))
+        return torch.empty_like(probability).index_copy_(0, pyramid.order, probability)
 
     def sample(self, pieces: Pieces, samples: int = 1, **options: Any) -> SE3:
         """`samples` assemblies of every puzzle, in one batch: poses (samples, N). Options as for `trajectory`."""

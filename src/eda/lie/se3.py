@@ -78,6 +78,13 @@ class SE3:
         """One after the other along the first batch dimension."""
         return SE3(torch.cat([g.rotation for g in motions]), torch.cat([g.translation for g in motions]))
 
+    def where(self, condition: Tensor, other: SE3) -> SE3:
+        """This one where the condition holds, elsewhere the other. condition: the batch shape."""
+        return SE3(
+            torch.where(condition[..., None, None], self.rotation, other.rotation),
+            torch.where(condition[..., None], self.translation, other.translation),
+        )
+
     # -- the group -------------------------------------------------------------------------------------------------
 
     @full_precision

@@ -27,6 +27,7 @@ class NetworkConfig:
     normals: Normals = "oriented"  # ours: the paper does not say what the input features are
     expansion: int = 2  # ours: hidden channels of a feed-forward layer, in multiples of `channels`
     num_knots: int = 16  # ours: control values of a radial function
+    break_head: bool = False  # ours: also say which points lie on a break surface
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
 
     def __post_init__(self) -> None:
@@ -41,6 +42,7 @@ class NetworkConfig:
         check_whole("expansion", self.expansion, 1, 64)
         check_whole("num_knots", self.num_knots, 4, 4096)  # at least 4: a cubic spline
         check_switch("time_in_encoder", self.time_in_encoder)
+        check_switch("break_head", self.break_head)
         check_positive("ratio", self.ratio)
         check_positive("spacing", self.spacing)
         check_choice("normals", self.normals, get_args(Normals))
@@ -50,6 +52,13 @@ class NetworkConfig:
             raise InputError(f"{self.channels} channels do not split into {self.num_heads} heads")
         if self.normals == "unoriented" and self.max_degree < 2:
             raise InputError("unoriented normals live in degree 2: max_degree must be at least 2")
+
+    @property
+    def normal_degrees(self) -> range:
+        """The degrees in which a normal may be seen: the even ones do not change when it is flipped."""
+        return range(
+            0, self.max_degree + 1, {"oriented": 1, "unoriented": 2, "absent": self.max_degree + 1}[self.normals]
+        )
 
     def reach(self, level: int) -> float:
         """The unit of length of edges at a level: the points' distance grows as their number shrinks on a surface."""

@@ -24,6 +24,7 @@ from eda.lie import SE3
 from eda.lie.precision import full_precision
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
 from eda.nn.blocks import CrocoBlock, DownBlock
+from eda.nn.breaks import BreakHead
 from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
 from eda.segment import ranges, segment_softmax, segment_sum
@@ -85,19 +86,31 @@ class EdaNetwork(nn.Module):
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
+        self.breaks = BreakHead(config) if config.break_head else None
 
     def forward(self, pyramid: Pyramid, poses: SE3, tau: Tensor) -> Tensor:
         """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         return self.relate(self.encode(pyramid, tau), poses, tau)
 
-    @full_precision
     def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
+        return self.tokens(pyramid, self.descend(pyramid, tau)[-1])
+
+    def tokens(self, pyramid: Pyramid, features: Tensor) -> Tokens:
+        """The last level of `descend` as tokens."""
+        level, config = pyramid.coarse, self.config
+        within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
+        return Tokens(features, level.points, within, level.sizes, pyramid.pieces.counts)
+
+    @full_precision
+    def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
+        """The encoder: features (P', M, C) of every level, each piece in its own frame."""
         config = self.config
         embedding = self.time(tau) if config.time_in_encoder and tau is not None else None
         if config.time_in_encoder and embedding is None:
             raise InputError("the encoder of this network sees the time: it needs tau")
         features = self.embedding(pyramid)
+        levels = []
         points, time = pyramid.pieces.points, _time_of(embedding, pyramid.pieces.sizes, pyramid.pieces.counts)
         for depth, (block, level) in enumerate(zip(self.down, pyramid.levels, strict=True)):
             down = Edges.between(level.points, points, level.down, config.reach(depth))
@@ -105,7 +118,15 @@ class EdaNetwork(nn.Module):
             fine_time, time = time, _time_of(embedding, level.sizes, pyramid.pieces.counts)
             features = block(features, level, down, within, fine_time, time)
             points = level.points
-        return Tokens(features, points, within, pyramid.coarse.sizes, pyramid.pieces.counts)
+            levels.append(features)
+        return levels
+
+    @full_precision
+    def break_logits(self, pyramid: Pyramid, levels: list[Tensor]) -> Tensor:
+        """From the levels of `descend`: the logit (P,) of lying on a break, for every point of the pyramid."""
+        if self.breaks is None:
+            raise InputError("this network has no break head: make one with break_head=True")
+        return self.breaks(pyramid, levels)
 
     @full_precision
     def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:
@@ -139,20 +160,18 @@ class InputEmbedding(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
-        step = {"oriented": 1, "unoriented": 2, "absent": config.max_degree + 1}[config.normals]
-        self.degrees = range(0, config.max_degree + 1, step)
-        self.weight = nn.Parameter(torch.randn(len(self.degrees), config.channels))
+        self.weight = nn.Parameter(torch.randn(len(config.normal_degrees), config.channels))
 
     def forward(self, pyramid: Pyramid) -> Tensor:
         """-> (P, M, C)."""
         pieces, max_degree = pyramid.pieces, self.config.max_degree
-        if len(self.degrees) > 1 and pieces.normals is None:
+        if len(self.config.normal_degrees) > 1 and pieces.normals is None:
             raise InputError(
                 f"this network was made for {self.config.normals} normals, but the pieces have none: estimate "
                 f"normals first, or use a network made with normals='absent'"
             )
         weight = self.weight.new_zeros(rows_of(max_degree), self.config.channels)
-        for l, row in zip(self.degrees, self.weight, strict=True):
+        for l, row in zip(self.config.normal_degrees, self.weight, strict=True):
             weight[degree_rows(l)] = row
         normals = torch.zeros_like(pieces.points) if pieces.normals is None else pieces.normals
         return harmonics(normals, max_degree)[..., None] * weight
