@@ -1,79 +1,75 @@
 """A dataset on disk: a folder with `dataset.json` and shards of examples, read a slice at a time.
 
-A shard is one safetensors file: the arrays of its examples one after the other, so that reading an example touches only
-its own bytes and nothing in the file is ever executed.
+A shard is one ragged file; reading an example touches only its own bytes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as serialize
 
-from eda.atomic import write_atomically
 from eda.data.example import Example
+from eda.data.ragged import RaggedFile, write_ragged
 from eda.errors import InputError
 
 FORMAT, VERSION = "eda-dataset", 1
 MANIFEST = "dataset.json"
 
-# What a point carries, and how it is kept: normals to 1e-3 are finer than any scanner's.
-_POINT_ARRAYS = {"points": np.float32, "normals": np.float16, "contact": np.int16, "gaps": np.float32}
+# How an array of an example is kept: normals to 1e-3 are finer than any scanner's.
+_KEPT_AS = {
+    "points": np.float32,
+    "sizes": np.int64,
+    "normals": np.float16,
+    "contact": np.int16,
+    "foreign": np.bool_,
+    "gaps": np.float32,
+}
+
+
+def arrays_of(example: Example) -> dict[str, np.ndarray]:
+    """What is known of an example, as it is kept on disk."""
+    known = {name: getattr(example, name) for name in _KEPT_AS} | {"foreign": ~example.own}
+    return {name: array.astype(_KEPT_AS[name]) for name, array in known.items() if array is not None}
+
+
+def example_of(name: str, arrays: Mapping[str, np.ndarray]) -> Example:
+    """The inverse of `arrays_of`; other arrays are left aside."""
+    known = {key: arrays[key] for key in _KEPT_AS if key in arrays}
+    if "normals" in known:
+        known["normals"] = known["normals"].astype(np.float32)
+    return Example(name=name, **known)
 
 
 def write_shard(path: Path, examples: Sequence[Example], skipped: int = 0) -> None:
     """Examples in farthest-point order as one file. Examples of one shard must know the same about their points."""
-    ordered = [example.ordered() for example in examples]
-    arrays = {
-        "sizes": np.concatenate([e.sizes for e in ordered]) if ordered else np.zeros(0, np.int64),
-        "counts": np.array([e.num_pieces for e in ordered], dtype=np.int64),
-        "foreign": np.concatenate([~e.own for e in ordered]) if ordered else np.zeros(0, bool),
-    }
-    for name, dtype in _POINT_ARRAYS.items():
-        columns = [getattr(e, name) for e in ordered]
-        known = [column for column in columns if column is not None]
-        if known and len(known) < len(columns):
-            raise InputError(f"{path.name}: some examples have {name} and some have not")
-        if known:
-            arrays[name] = np.concatenate(known).astype(dtype)
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
-        "names": json.dumps([e.name for e in ordered]),
+        "names": json.dumps([example.name for example in examples]),
         "skipped": str(skipped),
     }
-    write_atomically(path, serialize(arrays, metadata))
+    write_ragged(path, [arrays_of(example.ordered()) for example in examples], metadata)
 
 
-class Shard:
+class Shard(Sequence[Example]):
     """One file of examples; `shard[i]` reads only the rows of example i."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file = RaggedFile(path)
         try:
-            self._file = safe_open(path, framework="np")
-            self._metadata = self._file.metadata() or {}
-            self._keys = frozenset(self._file.keys())
-            self.names: list[str] = json.loads(self._metadata["names"])
-            sizes, counts = self._file.get_tensor("sizes"), self._file.get_tensor("counts")
-            self._foreign = self._file.get_tensor("foreign")
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise InputError(f"{path}: not a shard of a dataset, or an incomplete one ({error})") from error
-        self.skipped = int(self._metadata.get("skipped", "0"))
-        self.counts: np.ndarray = counts  # (S,) pieces of each example
-        self._piece_start = np.concatenate([[0], np.cumsum(counts)])
-        self._sizes = sizes
-        point_start = np.concatenate([[0], np.cumsum(sizes)])
-        self._point_start = point_start[self._piece_start]
-        if len(self.names) != len(counts) or self._piece_start[-1] != len(sizes):
-            raise InputError(f"{path}: a damaged shard: its tables do not agree; make it again")
+            self.names: list[str] = json.loads(self._file.metadata["names"])
+            self.skipped = int(self._file.metadata["skipped"])
+        except (KeyError, ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a shard of a dataset ({type(error).__name__}: {error})") from error
+        if len(self.names) != len(self._file):
+            raise InputError(f"{path}: damaged: {len(self.names)} names for {len(self._file)} examples")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -81,23 +77,17 @@ class Shard:
     @property
     def num_points(self) -> np.ndarray:
         """(S,) points of each example."""
-        return np.diff(self._point_start)
+        return self._file.rows("points") if len(self) else np.zeros(0, np.int64)
 
-    def __getitem__(self, index: int) -> Example:
-        if not 0 <= index < len(self):
-            raise IndexError(f"{self.path} has {len(self)} examples, not one number {index}")
-        pieces = slice(int(self._piece_start[index]), int(self._piece_start[index + 1]))
-        rows = slice(int(self._point_start[index]), int(self._point_start[index + 1]))
-        columns = {name: self._rows(name, rows) for name in _POINT_ARRAYS if name in self._keys}
-        if "normals" in columns:
-            columns["normals"] = columns["normals"].astype(np.float32)
-        return Example(name=self.names[index], sizes=self._sizes[pieces], foreign=self._foreign[pieces], **columns)
+    @property
+    def num_pieces(self) -> np.ndarray:
+        """(S,) pieces of each example."""
+        return self._file.rows("sizes") if len(self) else np.zeros(0, np.int64)
 
-    def _rows(self, name: str, rows: slice) -> np.ndarray:
-        try:
-            return self._file.get_slice(name)[rows]
-        except SafetensorError as error:
-            raise InputError(f"{self.path}: a damaged shard ({error}); make it again") from error
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return example_of(self.names[index], self._file[index])
 
 
 class Dataset(Sequence[Example]):
@@ -109,7 +99,7 @@ class Dataset(Sequence[Example]):
         missing = [path.name for path in self.shard_paths if not path.is_file()]
         if missing:
             raise InputError(
-                f"{self.folder}: {len(missing)} of {len(self.shard_paths)} shards are not there yet, e.g. {missing[0]}: "
+                f"{self.folder}: {len(missing)} of {len(self.shard_paths)} shards are missing, e.g. {missing[0]}: "
                 f"run the command that makes it again, and it goes on where it stopped"
             )
 

@@ -1,0 +1,86 @@
+"""Chance in training: what may happen to an example between the disk and the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eda.data.example import LOST, OUTER, Example
+from eda.errors import InputError
+from eda.pieces import MIN_POINTS
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Which changes may happen, each by chance."""
+
+    keep: float = 1.0  # scans are cropped to a share of their points drawn from [keep, 1]; the authors use 0.7
+    drop: float = 0.0  # probability of losing a piece, where more than two are left
+    foreign: float = 0.0  # probability of gaining a piece of another example
+
+    def __post_init__(self) -> None:
+        for name in ("keep", "drop", "foreign"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name} must lie in [0, 1], got {getattr(self, name)!r}")
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every example stays as it is."""
+        return self == Augmentation()
+
+    def __call__(self, example: Example, rng: np.random.Generator, another: Callable[[], Example]) -> Example:
+        """A changed example; `another` gives the one that a foreign piece is taken from."""
+        if self.keep < 1:
+            example = crop(example, self.keep, rng)
+        if rng.random() < self.drop and example.num_pieces > 2:
+            example = without_piece(example, int(rng.integers(example.num_pieces)))
+        if rng.random() < self.foreign:
+            example = with_foreign_piece(example, another(), rng)
+        return example
+
+
+def crop(example: Example, keep: float, rng: np.random.Generator) -> Example:
+    """Cut every piece by a random plane so that a share of its points drawn from [keep, 1] is left."""
+    chosen, sizes = [], []
+    for start, cloud in zip(np.cumsum(example.sizes) - example.sizes, example.clouds(), strict=True):
+        height = cloud @ rng.normal(size=3)
+        size = max(round(len(cloud) * rng.uniform(keep, 1)), min(MIN_POINTS, len(cloud)))
+        chosen.append(start + np.sort(np.argpartition(height, size - 1)[:size]))
+        sizes.append(size)
+    # What is left of a farthest-point order after a cut is none, so the gaps are dropped.
+    return replace(example, gaps=None).rows(np.concatenate(chosen), np.array(sizes, dtype=np.int64))
+
+
+def without_piece(example: Example, piece: int) -> Example:
+    """One piece is lost; what touched it still lies on a break."""
+    owner = np.repeat(np.arange(example.num_pieces), example.sizes)
+    unmarked = replace(example, foreign=None)
+    left = unmarked.rows(np.flatnonzero(owner != piece), np.delete(example.sizes, piece))
+    contact = left.contact
+    if contact is not None:
+        contact = np.where(contact == piece, LOST, np.where(contact > piece, contact - 1, contact))
+    return replace(left, contact=contact, foreign=np.delete(~example.own, piece))
+
+
+def with_foreign_piece(example: Example, other: Example, rng: np.random.Generator) -> Example:
+    """One piece of another example joins, somewhere near; it has no place among the rest."""
+    piece = int(rng.integers(other.num_pieces))
+    rows = slice(int(other.sizes[:piece].sum()), int(other.sizes[: piece + 1].sum()))
+
+    def joined(mine: np.ndarray | None, theirs: np.ndarray | None) -> np.ndarray | None:
+        return None if mine is None or theirs is None else np.concatenate([mine, theirs[rows]])
+
+    broken = None if other.contact is None else np.where(other.contact == OUTER, OUTER, LOST).astype(np.int16)
+    points = joined(example.points, other.points)
+    assert points is not None
+    return Example(
+        name=example.name,
+        points=points,
+        sizes=np.append(example.sizes, other.sizes[piece]),
+        normals=joined(example.normals, other.normals),
+        contact=joined(example.contact, broken),
+        foreign=np.append(~example.own, True),
+        gaps=joined(example.gaps, other.gaps),
+    )
