@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from eda.cli.check import check
+from eda.cli.train import train
 
 app = typer.Typer(
     add_completion=False,
@@ -34,7 +35,8 @@ def _options(
     pass
 
 
-app.command()(check)
+for command in (check, train):
+    app.command()(command)
 
 
 def main() -> None:

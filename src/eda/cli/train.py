@@ -1,0 +1,124 @@
+"""`eda train`: a recipe, a dataset and a folder; interrupted runs go on where they stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from eda.data import Example
+    from eda.train import TrainConfig
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="The name of a recipe; `eda train list` shows them.")],
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The run's folder; made if it is not there.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The dataset to learn from.")] = None,
+    validation: Annotated[Path | None, typer.Option(help="A dataset of unseen objects to measure on.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: optimizer.lr=3e-4. May be repeated.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of this process.")] = None,
+) -> None:
+    """Train a model. Run it again with the same folder to go on. On many devices: `torchrun -m eda.cli train ...`."""
+    if recipe == "list":
+        _list_recipes()
+        return
+    import torch
+
+    from eda.errors import InputError
+    from eda.train import Watcher, join
+    from eda.train import train as run_training
+
+    if folder is None:
+        raise InputError("where should the run be kept? give a folder with --out")
+    if threads:
+        torch.set_num_threads(threads)
+    config = _resolved(recipe, data, validation, settings or [])
+    with join(device) as ranks:
+        if ranks.rank == 0:
+            _claim(folder, config)
+        speaks = ranks.rank == 0
+        watcher = Watcher(
+            config,
+            folder if speaks else None,
+            (lambda line: print(line, flush=True)) if speaks else (lambda line: None),
+            _validation_examples(config) if speaks else (),
+        )
+        run_training(config, folder, ranks, watcher)
+
+
+def _resolved(recipe: str, data: Path | None, validation: Path | None, settings: list[str]) -> TrainConfig:
+    from eda.errors import InputError
+    from eda.recipes import RECIPES
+    from eda.train import overridden
+
+    if recipe not in RECIPES:
+        raise InputError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
+    folders = [f"data.train={data}"] * (data is not None) + [f"data.validation={validation}"] * (validation is not None)
+    config = overridden(RECIPES[recipe](), [*folders, *settings])
+    if not config.data.train:
+        raise InputError("no dataset to learn from: give one with --data (`eda fracture` makes one)")
+    return config
+
+
+def _list_recipes() -> None:
+    from eda.recipes import RECIPES
+
+    for name, recipe in RECIPES.items():
+        typer.echo(f"{name:16} {(recipe.__doc__ or '').strip()}")
+
+
+def _claim(folder: Path, config: TrainConfig) -> None:
+    """Make the folder and write down what runs in it; an old run goes on only with the config that it began with."""
+    from eda.atomic import write_atomically
+    from eda.errors import InputError
+
+    record = folder / "config.json"
+    values = json.loads(json.dumps(dataclasses.asdict(config)))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if record.is_file():
+            _check_same(json.loads(record.read_bytes())["config"], values, folder)
+        write_atomically(record, json.dumps({"config": values, **_circumstances()}, indent=2).encode())
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder}: cannot be used as the folder of a run ({error})") from error
+
+
+def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+    """Only how often a person hears of the run may change."""
+    from eda.errors import InputError
+
+    changed = [name for name in now if name != "watch" and before.get(name) != now[name]]
+    if changed:
+        raise InputError(f"{folder}: holds a run with another {', '.join(changed)}; choose another folder")
+
+
+def _circumstances() -> dict[str, Any]:
+    import platform
+
+    import numpy as np
+    import torch
+
+    import eda
+
+    versions = {"eda": eda.__version__, "torch": torch.__version__, "numpy": np.__version__}
+    return {"versions": {**versions, "python": platform.python_version()}, "command": sys.argv}
+
+
+def _validation_examples(config: TrainConfig) -> list[Example]:
+    from eda.data import Dataset
+
+    if not config.data.validation:
+        return []
+    return Dataset(config.data.validation)[: config.watch.validation_puzzles]

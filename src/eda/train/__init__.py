@@ -1,0 +1,19 @@
+"""Training: one loop, its config, its checkpoints, and what a person sees of it."""
+
+from eda.train.config import DataConfig, OptimizerConfig, TrainConfig, WatchConfig, overridden
+from eda.train.loop import Run, train
+from eda.train.ranks import Ranks, join
+from eda.train.watch import Watcher
+
+__all__ = [
+    "DataConfig",
+    "OptimizerConfig",
+    "Ranks",
+    "Run",
+    "TrainConfig",
+    "WatchConfig",
+    "Watcher",
+    "join",
+    "overridden",
+    "train",
+]

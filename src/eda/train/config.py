@@ -1,0 +1,146 @@
+"""TrainConfig: all that a run is, apart from where it lies. The defaults are the paper's (Sec. 6.1)."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from eda.data.augment import Augmentation
+from eda.errors import InputError
+from eda.model import EdaConfig
+from eda.nn import NetworkConfig
+from eda.settings import check_positive, check_whole
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW with a warm-up and a cosine, clipped, and an average of the weights."""
+
+    steps: int = 200_000
+    lr: float = 1e-4
+    final_lr: float = 0.0  # where the cosine ends, as a share of `lr`
+    warmup: int = 1000  # steps
+    weight_decay: float = 0.01
+    clip: float = 1.0  # of the gradient's norm
+    ema: float = 0.99  # the paper's; its authors' code has 0.9999
+    accumulate: int = 1  # batches whose gradients make one step
+    bfloat16: bool = False  # mixed precision where the device has it; the network itself keeps its precision
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "accumulate"):
+            check_whole(name, getattr(self, name), 1, 2**40)
+        check_whole("warmup", self.warmup, 0, 2**40)
+        for name in ("lr", "clip"):
+            check_positive(name, getattr(self, name))
+        for name in ("ema", "final_lr", "weight_decay"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must lie in [0, 1), got {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which puzzles, and how they become batches."""
+
+    train: str = ""  # folder of a dataset
+    validation: str = ""  # folder of a dataset of unseen objects; empty: no validation
+    points_per_example: int = 5000  # what a puzzle is thinned to
+    points_per_batch: int = 50_000
+    draws: int = 1  # noises and taus per puzzle; they share one pass of an encoder without time
+    max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last one stays
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("points_per_example", "points_per_batch", "draws"):
+            check_whole(name, getattr(self, name), 1, 2**40)
+        check_whole("workers", self.workers, 0, 4096)
+
+
+@dataclass(frozen=True)
+class WatchConfig:
+    """How often a person hears of the run; in steps."""
+
+    log_every: int = 20
+    checkpoint_every: int = 500
+    validate_every: int = 2000
+    validation_puzzles: int = 64
+    validation_steps: int = 20  # of rk4
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            check_whole(f.name, getattr(self, f.name), 1, 2**40)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A full run: `recipes` make them."""
+
+    model: EdaConfig = field(default_factory=EdaConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    watch: WatchConfig = field(default_factory=WatchConfig)
+    seed: int = 0
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> TrainConfig:
+        """From plain values, as read from JSON."""
+        return _build(TrainConfig, values, "the config")
+
+
+_Config = TypeVar("_Config")
+
+# Fields that are tables of settings themselves.
+_NESTED: dict[str, type] = {
+    "model": EdaConfig,
+    "network": NetworkConfig,
+    "optimizer": OptimizerConfig,
+    "data": DataConfig,
+    "augmentation": Augmentation,
+    "watch": WatchConfig,
+}
+
+
+def _build(kind: type[_Config], values: Any, what: str) -> _Config:
+    if not isinstance(values, Mapping):
+        raise InputError(f"{what}: expected a table of settings, got {type(values).__name__}")
+    known = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InputError(f"{what}: unknown setting {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    settled = {
+        name: _build(_NESTED[name], value, name) if name in _NESTED else _settled(value)
+        for name, value in values.items()
+    }
+    return kind(**settled)
+
+
+def _settled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def overridden(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
+    """The config with some settings changed: "optimizer.lr=3e-4", "data.max_pieces=(2, 4, 8)", "seed=1"."""
+    values = dataclasses.asdict(config)
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals:
+            raise InputError(f"--set {setting}: expected name=value, e.g. optimizer.lr=3e-4")
+        table: Any = values
+        *folders, name = path.split(".")
+        for folder in folders:
+            table = table.get(folder) if isinstance(table, dict) else None
+        if not isinstance(table, dict) or name not in table:
+            raise InputError(f"--set {setting}: there is no setting {path!r}")
+        table[name] = _parsed(text)
+    return TrainConfig.from_dict(values)
+
+
+def _parsed(text: str) -> Any:
+    """A Python literal, or the text itself, so that names and paths need no quotes."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

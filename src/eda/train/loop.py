@@ -1,0 +1,192 @@
+"""The training loop: one visible place. One code path for one process and for many (`torchrun`).
+
+In: a `TrainConfig` and a folder. Out: in that folder, the state (to go on), `model.safetensors` (the averaged weights,
+to use) and what a person wants to see. What a step does depends on the config and its number only, so a run that was
+killed and resumed ends in the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from eda.data import Dataset
+from eda.data.batches import BatchPlan
+from eda.data.loader import Batch, Graphs, Loader
+from eda.model import Eda, Labels
+from eda.train.checkpoint import load_state, save_state
+from eda.train.config import OptimizerConfig, TrainConfig
+from eda.train.ranks import Ranks
+from eda.train.watch import Step, Watcher
+
+MODEL_FILE = "model.safetensors"
+
+
+class Objective(nn.Module):
+    """The loss as a module, since that is what DistributedDataParallel wraps."""
+
+    def __init__(self, model: Eda, config: TrainConfig) -> None:
+        super().__init__()
+        self.model, self.config = model, config
+
+    def forward(self, batch: Batch, number: int) -> Tensor:
+        """The parts of the loss on batch `number` of all batches: (total, rotation, translation, breaks)."""
+        seed = np.random.SeedSequence([self.config.seed, number]).generate_state(1, np.uint64)[0] >> 1
+        device = batch.pyramid.pieces.points.device
+        loss = self.model.loss(
+            batch.puzzle,
+            pyramid=batch.pyramid,
+            draws=self.config.data.draws,
+            labels=Labels(batch.on_break, batch.own),
+            generator=torch.Generator(device).manual_seed(int(seed)),
+        )
+        breaks = loss.total.new_zeros(()) if loss.breaks is None else loss.breaks
+        return torch.stack([loss.total, loss.rotation, loss.translation, breaks])
+
+
+class Run:
+    """A run in its folder: everything that changes from step to step."""
+
+    def __init__(self, config: TrainConfig, folder: Path, ranks: Ranks) -> None:
+        self.config, self.folder, self.ranks = config, folder, ranks
+        self.model = Eda(config.model, seed=config.seed).to(ranks.device)
+        self.objective = self._distributed(Objective(self.model, config))
+        self.average = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(config.optimizer.ema))
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
+        )
+        self.loader = self._loader()
+        self.step = self.used = 0  # steps made; batches used, which is more after a rollback
+        self.resume()
+
+    def _distributed(self, objective: nn.Module) -> nn.Module:
+        if self.ranks.world == 1:
+            return objective
+        # Batches without break labels do not use the break head.
+        unused = self.config.model.network.break_head
+        return DistributedDataParallel(objective, find_unused_parameters=unused)
+
+    def _loader(self) -> Loader:
+        data, network = self.config.data, self.config.model.network
+        plan = BatchPlan(
+            points_per_batch=data.points_per_batch,
+            points_per_example=data.points_per_example,
+            max_pieces=data.max_pieces,
+            seed=self.config.seed,
+            rank=self.ranks.rank,
+            world=self.ranks.world,
+        )
+        nearest = self.model.network.breaks.num_levels if self.model.network.breaks else 0
+        graphs = Graphs(network.num_levels, network.ratio, network.num_neighbors, nearest)
+        return Loader(Dataset(data.train), plan, graphs, data.augmentation, data.workers)
+
+    def resume(self) -> None:
+        """Go back to the last good state on disk, if there is one."""
+        progress = load_state(self.folder, self.model, self.average, self.optimizer)
+        if progress:
+            self.step, self.used = progress["step"], progress["used"]
+
+    def save(self) -> None:
+        """Write the state, and the averaged weights as a model that can be loaded."""
+        if self.ranks.rank == 0:
+            progress = {"step": self.step, "used": self.used}
+            save_state(self.folder, self.model, self.average, self.optimizer, progress)
+            self.averaged.save(self.folder / MODEL_FILE)
+
+    @property
+    def averaged(self) -> Eda:
+        """The model with the averaged weights: the one to use."""
+        assert isinstance(self.average.module, Eda)
+        return self.average.module
+
+    def advance(self, batches: Iterator[Batch]) -> Step:
+        """One step of the optimiser."""
+        settings = self.config.optimizer
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(settings, self.step)
+        self.optimizer.zero_grad()
+        parts = []
+        for last in [False] * (settings.accumulate - 1) + [True]:
+            parts.append(self._backward(next(batches).to(self.ranks.device), last))
+            self.used += 1
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip))
+        return Step(self.ranks.mean(torch.stack(parts).mean(0)), norm)
+
+    def _backward(self, batch: Batch, last: bool) -> Tensor:
+        """Gradients are exchanged with the other ranks at the last batch of a step only."""
+        settings, number = self.config.optimizer, self.used * self.ranks.world + self.ranks.rank
+        waiting = isinstance(self.objective, DistributedDataParallel) and not last
+        precision = torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=settings.bfloat16)
+        with self.objective.no_sync() if waiting else nullcontext(), precision:  # type: ignore[operator]
+            parts = self.objective(batch, number)
+            (parts[0] / settings.accumulate).backward()
+        return parts.detach()
+
+    def accept(self) -> None:
+        """Make the step that the gradients ask for."""
+        self.optimizer.step()
+        self.average.update_parameters(self.model)
+        self.step += 1
+
+
+def learning_rate(settings: OptimizerConfig, step: int) -> float:
+    """A straight warm-up, then a cosine."""
+    if step < settings.warmup:
+        return settings.lr * (step + 1) / settings.warmup
+    share = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    cosine = 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+    return settings.lr * (settings.final_lr + (1 - settings.final_lr) * cosine)
+
+
+def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> Run:
+    """Train until the config's last step, or until asked to stop; goes on from the state in `folder`."""
+    run = Run(config, folder, ranks)
+    batches = run.loader.batches(run.used)
+    watcher.begin(run.step, config.optimizer.steps)
+    with _stop_on_signal() as asked_to_stop:
+        while run.step < config.optimizer.steps and not ranks.any(asked_to_stop[0]):
+            start = time.perf_counter()
+            made = run.advance(batches)
+            trouble = watcher.trouble(made)
+            if trouble:
+                used = run.used
+                run.resume()
+                run.used = used  # the batches that led there are not tried again
+                watcher.report_trouble(trouble, run.step)
+                continue
+            run.accept()
+            watcher.stepped(run.step, made, time.perf_counter() - start, run.loader.waited)
+            if run.step % config.watch.checkpoint_every == 0:
+                run.save()
+            if run.step % config.watch.validate_every == 0:
+                watcher.validate(run.step, run.averaged)
+    run.save()
+    return run
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[list[bool]]:
+    """SIGINT and SIGTERM let the step at hand finish; a second one interrupts at once."""
+    asked = [False]
+
+    def ask(number: int, frame: object) -> None:
+        if asked[0]:
+            raise KeyboardInterrupt
+        asked[0] = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,159 @@
+"""What a person sees of a run: a line every so often, a log, TensorBoard where it is installed, validation, pictures.
+
+A run of a second process, or of a test, is watched by the same class with nothing to write to.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eda.data import Example
+from eda.lie import SE3
+from eda.metrics import pairwise_geodesic
+from eda.model import Eda
+from eda.pieces import Puzzle
+from eda.train.config import TrainConfig
+
+NAMES = ("loss", "rotation", "translation", "breaks")
+
+# A step is refused when its loss lies this many times above the median of those before it.
+SPIKE = 20.0
+_REMEMBERED = 200
+
+Draw = Callable[[Sequence[Puzzle], Sequence[SE3], Path], None]  # puzzles, sampled poses, where the picture goes
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of the optimiser saw."""
+
+    parts: Tensor  # (4,) as `NAMES`; the mean over its batches
+    gradient: float  # the norm before clipping
+
+
+class Watcher:
+    """Writes to `folder`, and says lines through `say`; without a folder it only guards against trouble."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: Path | None,
+        say: Callable[[str], None],
+        examples: Sequence[Example] = (),
+        draw: Draw | None = None,
+    ) -> None:
+        self._config, self._folder, self._say, self._draw = config, folder, say, draw
+        self._examples = list(examples)
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+        self._since: list[Tensor] = []
+        self._board = _tensorboard(folder)
+        self._started = time.perf_counter()
+        self._first = self._total = 0
+        self._waited = self._busy = 0.0
+
+    def begin(self, step: int, total: int) -> None:
+        """Before the first step."""
+        self._started, self._first, self._total = time.perf_counter(), step, total
+        if step:
+            self._say(f"going on from step {step:,} of {total:,}")
+
+    def trouble(self, made: Step) -> str | None:
+        """What is wrong with a step, if anything: not a number, or a loss far above those before."""
+        loss = float(made.parts[0])
+        if not math.isfinite(loss) or not math.isfinite(made.gradient):
+            return f"loss {loss}, gradient {made.gradient}"
+        usual = sorted(self._recent)[len(self._recent) // 2] if len(self._recent) == _REMEMBERED else math.inf
+        if loss > SPIKE * usual:
+            return f"loss {loss:.3g} where {usual:.3g} is usual"
+        self._recent.append(loss)
+        return None
+
+    def report_trouble(self, trouble: str, step: int) -> None:
+        """Say that the run went back."""
+        self._recent.clear()
+        self._say(f"trouble: {trouble}; went back to step {step:,}")
+        self._log({"step": step, "trouble": trouble})
+
+    def stepped(self, step: int, made: Step, seconds: float, waited: float) -> None:
+        """After every step; `waited` are the seconds spent waiting for data since the beginning."""
+        self._since.append(made.parts)
+        self._busy += seconds
+        if step % self._config.watch.log_every:
+            return
+        means = torch.stack(self._since).mean(0).tolist()
+        share = (waited - self._waited) / max(self._busy, 1e-9)
+        speed = len(self._since) / max(self._busy, 1e-9)
+        entry: dict[str, Any] = {"step": step, **dict(zip(NAMES, means, strict=True))}
+        entry |= {"gradient": made.gradient, "steps_per_second": speed, "waiting": share}
+        self._since, self._waited, self._busy = [], waited, 0.0
+        left = (time.perf_counter() - self._started) / max(1, step - self._first) * (self._total - step)
+        values = "  ".join(f"{name} {entry[name]:.4f}" for name in NAMES)
+        self._say(f"{step:7,}/{self._total:,}  {values}  {speed:.2f} steps/s  {share:.0%} waiting  {_clock(left)} left")
+        self._log(entry)
+
+    @torch.no_grad()
+    def validate(self, step: int, model: Eda) -> None:
+        """Sample assemblies of unseen puzzles and measure them with the paper's metric."""
+        if not self._examples:
+            return
+        puzzles = [example.thinned(self._config.data.points_per_example).puzzle() for example in self._examples]
+        sampled, errors = [], []
+        for index, puzzle in enumerate(puzzles):
+            generator = torch.Generator().manual_seed(index)
+            device = next(model.parameters()).device
+            poses = model.sample(
+                puzzle.to(device=device).pieces, steps=self._config.watch.validation_steps, generator=generator
+            )[0].to(device="cpu")
+            sampled.append(poses)
+            errors.append(float(pairwise_geodesic(poses, puzzle.solution, puzzle.pieces)[0]))
+        summary = _summary(errors, puzzles)
+        self._say(f"{step:7,} validation: " + ", ".join(f"{name} {value:.1f}" for name, value in summary.items()))
+        self._log({"step": step, "validation": summary})
+        if self._draw and self._folder:
+            self._draw(puzzles[:4], sampled[:4], self._folder / f"assemblies-{step:07d}.png")
+
+    def _log(self, entry: dict[str, Any]) -> None:
+        if self._folder:
+            with (self._folder / "log.jsonl").open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+        if self._board:
+            for name, value in entry.items():
+                for key, number in value.items() if isinstance(value, dict) else [(name, value)]:
+                    if name != "step" and not isinstance(number, str):
+                        self._board.add_scalar(key if key == name else f"{name}/{key}", number, entry["step"])
+
+
+def _summary(errors: list[float], puzzles: list[Puzzle]) -> dict[str, float]:
+    """Mean and median error in degrees, and the median of the puzzles of two pieces."""
+    degrees = torch.tensor(errors)
+    pairs = torch.tensor([puzzle.pieces.num_pieces == 2 for puzzle in puzzles])
+    summary = {"mean": float(degrees.mean()), "median": float(degrees.median())}
+    if bool(pairs.any()):
+        summary |= {f"pairs {q}%": float(degrees[pairs].quantile(q / 100)) for q in (10, 25, 50)}
+    return summary
+
+
+def _tensorboard(folder: Path | None) -> Any:
+    """A writer of TensorBoard events, where the package is installed."""
+    if folder is None:
+        return None
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(folder / "tensorboard")
+
+
+def _clock(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    return f"{minutes // 60}:{minutes % 60:02d} h" if minutes >= 60 else f"{minutes}:{int(seconds % 60):02d} min"
