@@ -59,10 +59,10 @@ def fracture_small() -> TrainConfig:
         channels=32,
         time_in_encoder=False,
         break_head=True,
-        spacing=0.06,
+        spacing=0.08,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.4),
+        EdaConfig(network, noise_std=0.5),
         OptimizerConfig(steps=40_000, lr=2e-3, final_lr=0.02, warmup=500, weight_decay=0.01, ema=0.999),
         DataConfig(points_per_example=800, points_per_batch=6_400, draws=4, max_pieces=(2, 2, 4, 8)),
         WatchConfig(),

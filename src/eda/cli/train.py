@@ -22,6 +22,7 @@ def train(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The dataset to learn from.")] = None,
     validation: Annotated[Path | None, typer.Option(help="A dataset of unseen objects to measure on.")] = None,
+    begin_with: Annotated[Path | None, typer.Option(help="A model file whose weights to begin with.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting: optimizer.lr=3e-4. May be repeated.")
     ] = None,
@@ -42,7 +43,9 @@ def train(
         raise InputError("where should the run be kept? give a folder with --out")
     if threads:
         torch.set_num_threads(threads)
-    config = _resolved(recipe, data, validation, settings or [])
+    places = {"data.train": data, "data.validation": validation, "begin_with": begin_with}
+    given = [f"{name}={place}" for name, place in places.items() if place]
+    config = _resolved(recipe, [*given, *(settings or [])])
     with join(device) as ranks:
         if ranks.rank == 0:
             _claim(folder, config)
@@ -56,15 +59,14 @@ def train(
         run_training(config, folder, ranks, watcher)
 
 
-def _resolved(recipe: str, data: Path | None, validation: Path | None, settings: list[str]) -> TrainConfig:
+def _resolved(recipe: str, settings: list[str]) -> TrainConfig:
     from eda.errors import InputError
     from eda.recipes import RECIPES
     from eda.train import overridden
 
     if recipe not in RECIPES:
         raise InputError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
-    folders = [f"data.train={data}"] * (data is not None) + [f"data.validation={validation}"] * (validation is not None)
-    config = overridden(RECIPES[recipe](), [*folders, *settings])
+    config = overridden(RECIPES[recipe](), settings)
     if not config.data.train:
         raise InputError("no dataset to learn from: give one with --data (`eda fracture` makes one)")
     return config

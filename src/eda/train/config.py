@@ -83,6 +83,7 @@ class TrainConfig:
     data: DataConfig = field(default_factory=DataConfig)
     watch: WatchConfig = field(default_factory=WatchConfig)
     seed: int = 0
+    begin_with: str = ""  # a model file whose weights to begin with; empty: new ones
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> TrainConfig:

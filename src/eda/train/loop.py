@@ -23,6 +23,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from eda.data import Dataset
 from eda.data.batches import BatchPlan
 from eda.data.loader import Batch, Graphs, Loader
+from eda.errors import InputError
 from eda.model import Eda, Labels
 from eda.train.checkpoint import load_state, save_state
 from eda.train.config import OptimizerConfig, TrainConfig
@@ -59,7 +60,7 @@ class Run:
 
     def __init__(self, config: TrainConfig, folder: Path, ranks: Ranks) -> None:
         self.config, self.folder, self.ranks = config, folder, ranks
-        self.model = Eda(config.model, seed=config.seed).to(ranks.device)
+        self.model = _first_model(config).to(ranks.device)
         self.objective = self._distributed(Objective(self.model, config))
         self.average = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(config.optimizer.ema))
         self.optimizer = torch.optim.AdamW(
@@ -137,6 +138,17 @@ class Run:
         self.optimizer.step()
         self.average.update_parameters(self.model)
         self.step += 1
+
+
+def _first_model(config: TrainConfig) -> Eda:
+    """New weights, or those of the model that the run begins with."""
+    if not config.begin_with:
+        return Eda(config.model, seed=config.seed)
+    model = Eda.load(config.begin_with)
+    if model.config.network != config.model.network:
+        raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
+    model.config = config.model
+    return model
 
 
 def learning_rate(settings: OptimizerConfig, step: int) -> float:
