@@ -73,3 +73,18 @@ def _spread_bits(values: np.ndarray) -> np.ndarray:
     ):
         values = (values | (values << np.uint64(shift))) & np.uint64(mask)
     return values
+
+
+def voxel_grid(points: np.ndarray, spacing: float) -> np.ndarray:
+    """Grid thinning: the indices, ascending, of one point in every occupied cell of a grid with this spacing.
+
+    It is the point nearest to the mean of the cell's points, the first of them if several are. (n, 3) -> (m,).
+    """
+    points = np.asarray(points, dtype=np.float64)
+    cells = np.floor((points - points.min(axis=0)) / spacing).astype(np.int64)
+    _, cell, count = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+    cell = cell.reshape(-1)
+    mean = np.stack([np.bincount(cell, weights=column) for column in points.T], axis=1) / count[:, None]
+    gap = _squared_distance(points, mean[cell]) / spacing**2
+    order = np.lexsort((gap.round(9), cell))  # rounded, because two points are equally far from their mean
+    return np.sort(order[np.concatenate([[0], np.cumsum(count)[:-1]])])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from eda.cli.check import check
+from eda.cli.prepare import prepare
 from eda.cli.train import train
 
 app = typer.Typer(
@@ -35,7 +36,7 @@ def _options(
     pass
 
 
-for command in (check, train):
+for command in (prepare, train, check):
     app.command()(command)
 
 

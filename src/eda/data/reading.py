@@ -1,0 +1,113 @@
+"""Files that somebody else wrote: what is missing, damaged or something else becomes an `InputError` naming the file.
+
+Nothing here, or in any reader, executes what a file says.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eda.errors import InputError
+
+# What readers of damaged files raise, in numpy, scipy, trimesh, h5py and here.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    AttributeError,
+    RuntimeError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+    pickle.UnpicklingError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+
+
+@contextmanager
+def reading(path: Path, expected: str) -> Iterator[None]:
+    """Whatever goes wrong inside is said as: this file, and what it should have been."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: not there; expected {expected}") from error
+    except _DAMAGE as error:
+        raise InputError(f"{path}: expected {expected} ({type(error).__name__}: {error})") from error
+
+
+def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Some arrays of an `.npz` file."""
+    # Opened here, because numpy leaves a damaged file open.
+    with reading(path, f"an .npz file with {', '.join(keys)}"), open(path, "rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        return {key: archive[key] for key in keys}
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """The array of an `.npy` file."""
+    with reading(path, "one array of numbers as .npy"), open(path, "rb") as file:
+        array = np.load(file, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("an archive of several arrays")
+        return array
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file."""
+    with reading(path, "a JSON file"):
+        return json.loads(path.read_bytes())
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file that say something."""
+    with reading(path, "a text file"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+
+def as_cloud(array: Any, where: object) -> np.ndarray:
+    """(n, 3) float64 and finite, or `InputError`."""
+    try:
+        cloud = np.asarray(array, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: expected points (n, 3) ({error})") from error
+    if cloud.ndim != 2 or cloud.shape[1] != 3 or not len(cloud):
+        raise InputError(f"{where}: expected points (n, 3), got an array of shape {cloud.shape}")
+    bad = int((~np.isfinite(cloud)).any(axis=1).sum())
+    if bad:
+        raise InputError(f"{where}: {bad} of {len(cloud)} points have NaN or infinite coordinates")
+    return cloud
+
+
+def as_motion(array: Any, where: object) -> np.ndarray:
+    """(4, 4) float64 from a rigid motion given as 4x4 or 3x4, or `InputError`."""
+    try:
+        rows = np.asarray(array, dtype=np.float64).reshape(-1, 4)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: expected a rigid motion as a 3x4 or 4x4 matrix ({error})") from error
+    rotation = rows[:3, :3]
+    sound = len(rows) in (3, 4) and np.isfinite(rows).all()
+    # The published poses are rounded to a few digits, so "rigid" means to about that.
+    if not sound or np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-2 or np.linalg.det(rotation) < 0:
+        raise InputError(f"{where}: expected a rigid motion as a 3x4 or 4x4 matrix, and this one is not rigid")
+    return np.vstack([rows[:3], [0, 0, 0, 1]])
+
+
+def moved(cloud: np.ndarray, motion: np.ndarray) -> np.ndarray:
+    """A cloud (n, 3) under a rigid motion (4, 4)."""
+    return cloud @ motion[:3, :3].T + motion[:3, 3]

@@ -1,0 +1,151 @@
+"""Closed meshes and the solids that they bound.
+
+In: vertices and triangles. Out: a `manifold3d.Manifold`, whose booleans give closed surfaces again, and back to
+triangles, each with a record of the surface that it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eda.errors import InputError
+
+if TYPE_CHECKING:
+    from manifold3d import Manifold
+
+# Crumbs below this share of a solid are rounding: booleans leave some where a cut passes through an edge.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Triangles in space, anticlockwise as seen from outside."""
+
+    vertices: np.ndarray  # (V, 3) float64
+    faces: np.ndarray  # (F, 3) int64
+
+    @property
+    def corners(self) -> np.ndarray:
+        """(F, 3, 3) the three corners of every triangle."""
+        return self.vertices[self.faces]
+
+    @property
+    def area_vectors(self) -> np.ndarray:
+        """(F, 3) outward normals, as long as the triangle's area."""
+        a, b, c = np.moveaxis(self.corners, 1, 0)
+        return np.cross(b - a, c - a) / 2
+
+    @property
+    def area(self) -> float:
+        """Of all triangles."""
+        return float(np.linalg.norm(self.area_vectors, axis=1).sum())
+
+    @property
+    def volume(self) -> float:
+        """What it encloses, if it is closed."""
+        a, b, c = np.moveaxis(self.corners - self.vertices.mean(axis=0), 1, 0)
+        return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
+
+
+def solid_of(vertices: np.ndarray, faces: np.ndarray, what: str = "mesh") -> Manifold:
+    """The solid inside a closed mesh. Raises `InputError`, which names `what`, if there is none."""
+    from manifold3d import Error
+
+    vertices = np.ascontiguousarray(vertices, dtype=np.float64)
+    bad = int((~np.isfinite(vertices)).any(axis=1).sum())
+    if bad:
+        raise InputError(f"{what}: {bad} vertices with NaN or infinite coordinates; remove them first")
+    if not len(faces):
+        raise InputError(f"{what}: no triangles; a mesh with a closed surface is needed")
+    solid, _ = marked_solid(vertices, faces)
+    if solid.status() != Error.NoError:
+        raise InputError(f"{what}: not a closed surface ({solid.status().name}); close its holes first")
+    if not solid.volume() > 0:
+        raise InputError(f"{what}: it encloses no volume, or is inside out: turn its triangles around")
+    return solid
+
+
+def marked_solid(vertices: np.ndarray, faces: np.ndarray) -> tuple[Manifold, int]:
+    """A solid and the id by which `origins_of` knows its faces; nothing is checked."""
+    from manifold3d import Manifold, Mesh64
+
+    mark = Manifold.reserve_ids(1)
+    triangles = np.ascontiguousarray(faces, dtype=np.uint64)
+    runs = {"run_index": np.array([0, triangles.size], np.uint64), "run_original_id": np.array([mark], np.uint32)}
+    return Manifold(Mesh64(vertices, triangles, **runs)), mark
+
+
+def mesh_of(solid: Manifold) -> Mesh:
+    """The surface of a solid."""
+    raw = solid.to_mesh64()
+    return Mesh(np.array(raw.vert_properties[:, :3]), np.array(raw.tri_verts, dtype=np.int64))
+
+
+def origins_of(solid: Manifold) -> tuple[np.ndarray, np.ndarray]:
+    """(F,) each, for the triangles of `mesh_of`: the id of the solid it was cut from, and whether it faces its inside."""
+    raw = solid.to_mesh64()
+    triangles = np.diff(np.array(raw.run_index, dtype=np.int64)) // 3
+    origin = np.repeat(np.array(raw.run_original_id, dtype=np.int64), triangles)
+    return origin, np.repeat(np.array(raw.run_flags, dtype=np.int64) & 1, triangles).astype(bool)
+
+
+def turned_solid(solid: Manifold, rotation: np.ndarray) -> Manifold:
+    """The solid turned about the origin by a rotation (3, 3)."""
+    return solid.transform(np.hstack([rotation, np.zeros((3, 1))]))
+
+
+def box_of(solid: Manifold) -> np.ndarray:
+    """(2, 3) the lowest and the highest coordinates."""
+    return np.array(solid.bounding_box()).reshape(2, 3)
+
+
+def size_of(solid: Manifold) -> float:
+    """The diagonal of the bounding box."""
+    return float(np.linalg.norm(np.ptp(box_of(solid), axis=0)))
+
+
+def joined(solids: list[Manifold]) -> Manifold:
+    """The union."""
+    from manifold3d import Manifold, OpType
+
+    return Manifold.batch_boolean(solids, OpType.Add)
+
+
+def connected_parts(solid: Manifold) -> list[Manifold]:
+    """The parts that hang together, the largest first.
+
+    The surface of an enclosed void is a part of its own to the library, with a negative volume. A solid of one part
+    keeps its voids; in several parts they are filled.
+    """
+    least = NOTHING * solid.volume()
+    volumes = [(part.volume(), part) for part in solid.decompose()]
+    parts = sorted((pair for pair in volumes if pair[0] > least), key=lambda pair: -pair[0])
+    has_voids = any(volume < -least for volume, _ in volumes)
+    return [solid] if len(parts) == 1 and has_voids else [part for _, part in parts]
+
+
+def one_solid(solid: Manifold, what: str) -> Manifold:
+    """The solid if it hangs together, or its main part; overlapping parts are joined. Raises `InputError` otherwise."""
+    parts = connected_parts(solid)
+    if len(parts) > 1:
+        parts = connected_parts(joined(parts))
+    main, volume = parts[0], sum(part.volume() for part in parts)
+    if main.volume() < 0.95 * volume:
+        raise InputError(
+            f"{what}: {len(parts)} separate solids, the largest with {main.volume() / volume:.0%} of the volume; "
+            "give each a file of its own"
+        )
+    return main
+
+
+def simplified(solid: Manifold, most: int) -> Manifold:
+    """The solid with about `most` triangles at most; its surface moves by less than a hundredth of its size."""
+    tolerance = 1e-3 * size_of(solid)
+    for factor in (1, 2, 4, 8):
+        if solid.num_tri() <= most:
+            break
+        solid = solid.simplify(factor * tolerance)
+    return solid
