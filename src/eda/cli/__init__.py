@@ -9,6 +9,7 @@ import typer
 
 from eda.cli.check import check
 from eda.cli.prepare import prepare
+from eda.cli.show import show
 from eda.cli.train import train
 
 app = typer.Typer(
@@ -36,7 +37,7 @@ def _options(
     pass
 
 
-for command in (prepare, train, check):
+for command in (prepare, show, train, check):
     app.command()(command)
 
 

@@ -1,0 +1,81 @@
+"""`eda show`: a page of puzzles to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from eda.cli.terminal import progress
+
+if TYPE_CHECKING:
+    from eda.data import Example
+
+
+def show(
+    puzzles: Annotated[
+        str,
+        typer.Argument(
+            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,... "
+            "or KIND:PATH."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write, a PNG.")] = Path("sheet.png"),
+    count: Annotated[int, typer.Option(min=1, help="Puzzles to draw.")] = 12,
+    seed: Annotated[int, typer.Option(min=0, help="Of the choice of puzzles.")] = 0,
+    columns: Annotated[int, typer.Option(min=1, help="Puzzles side by side.")] = 3,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
+) -> None:
+    """Draw some puzzles of a dataset, each assembled, taken apart, and with its breaks in red."""
+    import io
+
+    from eda.atomic import write_atomically
+    from eda.data.sources import open_examples
+    from eda.errors import InputError
+    from eda.view import SheetStyle, contact_sheet
+
+    _check_output(output, overwrite)
+    chosen = _some(cast("Sequence[Example]", open_examples(puzzles)), count, seed)
+    if not chosen:
+        raise InputError(f"{puzzles}: there are no puzzles to draw")
+    with progress("drawing", hidden=quiet) as advance:
+        page = contact_sheet(chosen, SheetStyle(columns=columns), progress=advance)
+    file = io.BytesIO()
+    page.save(file, "PNG", optimize=True)
+    try:
+        write_atomically(output, file.getvalue())
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written ({error})") from error
+    typer.echo(f"{output}: {len(chosen)} puzzles")
+
+
+def _check_output(output: Path, overwrite: bool) -> None:
+    """Before the work, not after it."""
+    from eda.errors import InputError
+
+    if output.suffix.lower() != ".png":
+        raise InputError(f"{output}: pictures are written as PNG; choose a name that ends in .png")
+    if output.exists() and not overwrite:
+        raise InputError(f"{output} is there already; choose another name, or add --overwrite")
+    if not output.parent.is_dir():
+        raise InputError(f"{output.parent}: no such folder")
+
+
+def _some(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """Up to `count` of the examples, drawn by the seed, in their own order."""
+    import numpy as np
+
+    from eda.data.source import LeftOut
+
+    found: dict[int, Example] = {}
+    for index in np.random.default_rng(seed).permutation(len(examples)).tolist():
+        if len(found) == count:
+            break
+        try:
+            found[index] = examples[index]
+        except LeftOut:  # its options do not want it, so neither do we
+            continue
+    return [found[index] for index in sorted(found)]

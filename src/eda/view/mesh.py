@@ -1,0 +1,83 @@
+"""Meshes: triangles as pictures, with the same camera and light as points.
+
+In: vertices and faces. Out: a picture; normals are smoothed where a surface bends little, so edges stay edges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eda.view.camera import Camera
+from eda.view.light import lit
+from eda.view.raster import Fragments, Strip, Surface, blend, fill, middle, nearest, rows_of
+from eda.view.splat import OVERSAMPLING
+
+_SMOOTH = 0.85  # cosine between a face and the mean around its corner above which the corner counts as round
+
+
+def draw_mesh(
+    vertices: np.ndarray, faces: np.ndarray, colors: np.ndarray, *, camera: Camera, size: int = 400
+) -> np.ndarray:
+    """A picture (size, size, 3) uint8 of triangles (F, 3) over vertices (V, 3), in colours (F, 3) or one (3,)."""
+    side = size * OVERSAMPLING
+    half = side / 2
+    place = camera.project(vertices) * [half, -half, half] + [half, half, 0]
+    corners = place[faces].astype(np.float32)  # (F, 3 corners, column row depth)
+    normals = camera.turn(corner_normals(vertices, faces).reshape(-1, 3)).reshape(-1, 3, 3)
+    tints = np.broadcast_to(colors, (len(faces), 3))[:, None].repeat(3, axis=1)
+    look = np.concatenate([corners[..., 2:], normals, tints], axis=2).astype(np.float32)
+    return lit(Surface.stacked([_surface(corners, look, strip) for strip in Strip.all_of(side)]), OVERSAMPLING)
+
+
+def corner_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """(F, 3 corners, 3) unit normals: the mean around the vertex where it is round, the face's own where it is not."""
+    corners = vertices[faces]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    around = np.zeros_like(vertices, dtype=np.float64)
+    for corner in faces.T:
+        np.add.at(around, corner, area)
+    flat = _unit(area)[:, None].repeat(3, axis=1)
+    smooth = _unit(around)[faces]
+    return np.where((flat * smooth).sum(axis=2, keepdims=True) > _SMOOTH, smooth, flat)
+
+
+def _surface(corners: np.ndarray, look: np.ndarray, strip: Strip) -> Surface:
+    low, high = corners[..., 1].min(axis=1), corners[..., 1].max(axis=1)
+    here = (high > strip.top) & (low < strip.top + strip.height)
+    corners, look = corners[here], look[here]
+    cells = _triangles(corners, low[here], high[here], strip)
+    share = _shares(corners, cells)
+    depth = (share * look[cells.item, :, 0]).sum(axis=1)
+    front = np.flatnonzero(depth >= nearest(cells.pixel, depth, strip)[cells.pixel])
+    seen = np.einsum("fc,fck->fk", share[front], look[cells.item[front], :, 1:])
+    seen[:, :3] *= np.where(seen[:, 2:3] < 0, -1, 1)  # the inside of an open surface is lit like its outside
+    return blend(cells.pixel[front], np.ones(len(front), dtype=np.float32), depth[front], list(seen.T), strip)
+
+
+def _triangles(corners: np.ndarray, low: np.ndarray, high: np.ndarray, strip: Strip) -> Fragments:
+    """The pixels inside the triangles: on every row, from the leftmost to the rightmost crossing of its edges."""
+    item, row = rows_of(low, high, strip)
+    start, end = corners[item], np.roll(corners, -1, axis=1)[item]  # the three edges of the triangle of every row
+    drop = end[..., 1] - start[..., 1]
+    along = (middle(row)[:, None] - start[..., 1]) / np.where(drop == 0, 1, drop)
+    crossed = (drop != 0) & (along >= 0) & (along <= 1)
+    column = start[..., 0] + along * (end[..., 0] - start[..., 0])
+    left, right = np.where(crossed, column, np.inf).min(axis=1), np.where(crossed, column, -np.inf).max(axis=1)
+    return fill(item, row, left, right, strip)
+
+
+def _shares(corners: np.ndarray, cells: Fragments) -> np.ndarray:
+    """(cells, 3) barycentric coordinates: how much of every corner a pixel has."""
+    origin, first, second = (corners[:, i, :2] for i in range(3))
+    u, v = first - origin, second - origin
+    area = u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0]
+    inverse = 1 / np.where(area == 0, 1, area)
+    item = cells.item
+    x, y = cells.x - origin[:, 0][item], cells.y - origin[:, 1][item]
+    b = (x * v[:, 1][item] - y * v[:, 0][item]) * inverse[item]
+    c = (y * u[:, 0][item] - x * u[:, 1][item]) * inverse[item]
+    return np.stack([1 - b - c, b, c], axis=1)
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-30)
