@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from eda.cli.check import check
+from eda.cli.evaluate import evaluate
 from eda.cli.prepare import prepare
 from eda.cli.show import show
 from eda.cli.train import train
@@ -37,7 +38,7 @@ def _options(
     pass
 
 
-for command in (prepare, show, train, check):
+for command in (prepare, show, train, evaluate, check):
     app.command()(command)
 
 

@@ -1,0 +1,84 @@
+"""Where every piece came to lie: the errors of the Breaking Bad benchmark and of those that follow it.
+
+In: poses (N,) of pieces whose origins are their centroids, predicted and true, and the clouds of the pieces in their
+own frames. These errors see a motion of the whole, so put the prediction into the frame of the truth first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
+
+from eda.lie import SE3
+
+# A part is in place below this Chamfer distance, in the units of the data: Breaking Bad's objects are about 1 long.
+PART_THRESHOLD = 0.01
+
+
+def largest(clouds: Sequence[np.ndarray]) -> int:
+    """The anchor: the piece with most points, and the widest of those with as many."""
+    return max(range(len(clouds)), key=lambda i: (len(clouds[i]), float(np.var(clouds[i], axis=0).sum())))
+
+
+def aligned_on(predicted: SE3, solution: SE3, anchor: int) -> SE3:
+    """The predicted assembly, moved as a whole so that one piece lies exactly where it should."""
+    return solution[anchor] @ predicted[anchor].inverse() @ predicted
+
+
+def euler_rmse(predicted: SE3, solution: SE3) -> np.ndarray:
+    """RMSE(R) of every piece, in degrees: over the three Euler angles, R = Rx Ry Rz as in Jigsaw and its followers.
+
+    It is what the benchmark prints and depends on the axes; the pairwise error does not.
+    """
+    ours, true = (
+        Rotation.from_matrix(poses.rotation.detach().cpu().double().numpy()).as_euler("XYZ", degrees=True)
+        for poses in (predicted, solution)
+    )
+    difference = np.abs(ours - true)
+    return np.sqrt(np.square(np.minimum(difference, 360 - difference)).mean(axis=1))
+
+
+def translation_rmse(predicted: SE3, solution: SE3) -> np.ndarray:
+    """RMSE(T) of every piece: over the three coordinates, so a distance divided by sqrt 3."""
+    difference = (predicted.translation - solution.translation).detach().cpu().double().numpy()
+    return np.sqrt(np.square(difference).mean(axis=1))
+
+
+def chamfer(first: np.ndarray, second: np.ndarray) -> float:
+    """The sum of the two mean *squared* distances to the nearest point of the other cloud."""
+    return _between(cKDTree(first), cKDTree(second))
+
+
+def _between(first: cKDTree, second: cKDTree) -> float:
+    forth, _ = second.query(first.data)
+    back, _ = first.query(second.data)
+    return float(np.square(forth).mean() + np.square(back).mean())
+
+
+def part_accuracy(predicted: SE3, solution: SE3, clouds: Sequence[np.ndarray]) -> float:
+    """PA: the share of pieces whose placed and true clouds have a Chamfer distance below 0.01."""
+    pairs = zip(placed(clouds, predicted), placed(clouds, solution), strict=True)
+    return float(np.mean([chamfer(ours, true) < PART_THRESHOLD for ours, true in pairs]))
+
+
+def matched_part_accuracy(predicted: SE3, solution: SE3, clouds: Sequence[np.ndarray]) -> float:
+    """PA of Rectified Point Flow: pieces may stand in for each other, as many as possible."""
+    ours, true = ([cKDTree(cloud) for cloud in placed(clouds, poses)] for poses in (predicted, solution))
+    in_place = np.array([[_between(a, b) < PART_THRESHOLD for b in true] for a in ours])
+    return float(in_place[linear_sum_assignment(in_place, maximize=True)].mean())
+
+
+def shape_chamfer(predicted: SE3, solution: SE3, clouds: Sequence[np.ndarray]) -> float:
+    """CD: the Chamfer distance between the assembled whole and the true one; all points weigh the same."""
+    return chamfer(np.concatenate(placed(clouds, predicted)), np.concatenate(placed(clouds, solution)))
+
+
+def placed(clouds: Sequence[np.ndarray], poses: SE3) -> list[np.ndarray]:
+    """Every cloud moved by its pose, in float64."""
+    rotation = poses.rotation.detach().cpu().double().numpy()
+    translation = poses.translation.detach().cpu().double().numpy()
+    return [cloud @ r.T + t for cloud, r, t in zip(clouds, rotation, translation, strict=True)]

@@ -1,0 +1,230 @@
+"""`eda evaluate` and the sources it takes: what it prints and writes, and its exit codes."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+import typer
+from shapes import TINY_NETWORK, lumpy_cloud
+from typer.testing import CliRunner
+
+from eda import Eda, EdaConfig, InputError
+from eda.cli.evaluate import evaluate
+from eda.data import Example, Plan, build
+from eda.data.sources import open_examples
+
+NUM_PUZZLES = 3
+FAST = ("--steps", 1, "--solver", "rk1", "--points", 40)
+
+
+def make(item: int) -> list[Example]:
+    clouds, normals = zip(*[lumpy_cloud(10 * item + i, 40 + i) for i in range(2 + item)], strict=True)
+    return [Example.from_clouds(f"puzzle {item}", [c + 2 * i for i, c in enumerate(clouds)], normals)]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "set"
+    build(Plan(make, NUM_PUZZLES, {"made by": "a test"}), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "tiny.safetensors"
+    Eda(EdaConfig(TINY_NETWORK)).save(path)
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The command alone; exit code 2 for an `InputError`, as `eda.cli.main` has it."""
+    monkeypatch.setenv("COLUMNS", "200")
+    app = typer.Typer()
+    app.command()(evaluate)
+
+    def invoke(*arguments):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if isinstance(result.exception, InputError):
+            return 2, str(result.exception)
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    return invoke
+
+
+def test_a_model_on_a_dataset_prints_a_table(run, dataset, model_file):
+    code, output = run("--model", model_file, "--data", dataset, *FAST)
+    assert code == 0
+    for word in ("rotation", "solved", "median", "4 pieces", "±", "to assemble a puzzle"):
+        assert word in output
+
+
+def test_json_on_the_terminal_is_all_there_is(run, dataset, model_file):
+    code, output = run("--model", model_file, "--data", dataset, *FAST, "--json", "-", "--repeats", 2)
+    assert code == 0
+    report = json.loads(output)
+    assert report["model"] == str(model_file)
+    assert report["data"] == str(dataset)
+    assert (report["protocol"], report["puzzles"], report["repeats"]) == ("pairwise", NUM_PUZZLES, 2)
+    assert (report["solver"], report["steps"], report["points"], report["seed"]) == ("rk1", 1, 40, 0)
+    assert set(report["by_pieces"]) == {"2", "3", "4"}
+    rotation = report["metrics"]["rotation"]
+    assert set(rotation["quantiles"]) == {"10", "25", "50", "75", "90"}
+    assert 0 < rotation["interval_95"][0] <= rotation["mean"] <= rotation["interval_95"][1] <= 180
+    assert report["seconds_per_puzzle"] > 0
+
+
+@pytest.mark.parametrize("protocol", ["pairwise", "breaking_bad", "breaking_bad_anchored", "registration"])
+def test_files_say_the_same(run, dataset, model_file, tmp_path, protocol):
+    files = {name: tmp_path / f"report.{name}" for name in ("json", "csv", "markdown")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    code, _ = run("--model", model_file, "--data", dataset, "--protocol", protocol, "--limit", 2, *FAST, *options)
+    assert code == 0
+    report = json.loads(files["json"].read_text())
+    assert report["puzzles"] == 2
+    rows = list(csv.DictReader(files["csv"].read_text().splitlines()))
+    assert len(rows) == 2 * 3
+    for name, distribution in report["metrics"].items():
+        values = [float(row[name]) for row in rows if row[name]]
+        assert distribution["defined"] == len(values)
+        if values and protocol != "registration":
+            assert np.mean(values) == pytest.approx(distribution["mean"])
+    assert files["markdown"].read_text().startswith("|  | puzzles |")
+
+
+def test_saved_predictions_score_the_same(run, dataset, model_file, tmp_path):
+    paths = [tmp_path / name for name in ("poses.json", "first.json", "second.json")]
+    code, _ = run(
+        "--model", model_file, "--data", dataset, *FAST, "--seed", 4, "--save-predictions", paths[0], "--json", paths[1]
+    )  # fmt: skip
+    assert code == 0
+    code, output = run("--predictions", paths[0], "--data", dataset, "--json", paths[2])
+    assert code == 0
+    assert "poses.json" in output
+    first, second = (json.loads(path.read_text()) for path in paths[1:])
+    assert second["seconds_per_puzzle"] is None
+    assert second["seed"] == 4
+    for name, distribution in first["metrics"].items():
+        assert second["metrics"][name]["repeat_means"] == pytest.approx(distribution["repeat_means"], rel=1e-6)
+
+
+def test_exported_inputs_can_be_read_as_pieces(run, dataset, tmp_path):
+    code, _ = run("--data", dataset, "--export-inputs", tmp_path / "inputs", "--limit", 2)
+    assert code == 0
+    given = list(open_examples(str(tmp_path / "inputs")))
+    assert [example.num_pieces for example in given] == [2, 3]
+    assert all(example.normals is not None for example in given)
+    assert not (tmp_path / "inputs" / "00002").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "nowhere", "--model", "MODEL"], "nowhere: neither a folder nor"),
+        (["--data", "DATA"], "either --model or --predictions"),
+        (["--data", "DATA", "--model", "MODEL", "--predictions", "MODEL"], "either --model or --predictions"),
+        (["--data", "DATA", "--model", "none.safetensors"], "none.safetensors: no such model file"),
+        (["--data", "DATA", "--predictions", "none.json"], "none.json"),
+        (["--data", "DATA", "--predictions", "MODEL"], "JSON"),
+        (["--data", "DATA", "--model", "MODEL", "--protocol", "best"], "--protocol must be one of pairwise"),
+        (["--data", "DATA", "--model", "MODEL", "--solver", "magic"], "solver"),
+        (["--data", "DATA", "--model", "MODEL", "--json", "none/report.json"], "none/report.json: cannot be written"),
+        (["--data", "DATA", "--model", "MODEL", "--samples", "0"], "--samples"),
+        (["--data", "DATA", "--model", "MODEL", "--limit", "0"], "--limit"),
+        (["--model", "MODEL"], "--data"),
+        (["--data", "fracture:puzzles"], "KEY=VALUE"),
+        (["--data", "fracture:puzzles=few"], "puzzles=few: expected something like 1"),
+        (["--data", "fracture:puzzles=0"], "puzzles must be a whole number"),
+        (["--data", "fracture:seed=-1"], "seed must be a whole number"),
+        (["--data", "fracture:shapes=unicorn"], "unicorn"),
+        (["--data", "fracture:meshes=nowhere"], "nowhere"),
+        (["--data", "fracture:colour=blue"], "no setting colour"),
+        (["--data", "ply:nowhere"], "nowhere: not there"),
+        (["--data", "ply:DATA,split=all,colour=blue"], "no option 'colour'"),
+    ],
+)
+def test_bad_input_exits_with_2(run, dataset, model_file, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    places = {"DATA": str(dataset), "MODEL": str(model_file)}
+    code, output = run(*[re.sub("DATA|MODEL", lambda m: places[m[0]], word) for word in arguments])
+    assert code == 2
+    assert message in " ".join(output.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- sources -----------------------------------------------------------------------------------------------
+
+
+def test_the_generator_is_a_source():
+    spec = "fracture:pieces=2,puzzles=2,seed=7,shapes=mug+spoon,num_points=300"
+    source = open_examples(spec)
+    first, second = source
+    assert len(source) == 2
+    assert first.num_pieces == second.num_pieces == 2
+    assert first.name != second.name
+    np.testing.assert_array_equal(first.points, next(iter(open_examples(spec))).points)
+
+
+def test_a_folder_of_meshes_is_a_puzzle(tmp_path):
+    for i, suffix in enumerate(("ply", "obj", "stl", "off")):
+        box = trimesh.creation.box(extents=(1, 1, 1 + i))
+        box.apply_translation((2 * i, 0, 0))
+        box.export(tmp_path / f"piece_{i}.{suffix}")
+    (tmp_path / "notes.txt").write_text("not a piece")
+    (example,) = open_examples(str(tmp_path))
+    assert example.name == tmp_path.name
+    assert example.num_pieces == 4
+    for i, cloud in enumerate(example.clouds()):
+        np.testing.assert_allclose(np.ptp(cloud, axis=0), (1, 1, 1 + i), atol=0.2)
+        assert cloud[:, 0].mean() - example.clouds()[0][:, 0].mean() == pytest.approx(2 * i, abs=0.2)
+    assert np.linalg.norm(example.normals, axis=1) == pytest.approx(np.ones(len(example.points)), abs=1e-5)
+
+
+def test_a_folder_of_folders_of_clouds_is_many_puzzles(tmp_path):
+    for name in ("b", "a/deep"):
+        (tmp_path / name).mkdir(parents=True)
+        for i in range(2):
+            np.save(tmp_path / name / f"{i}.npy", lumpy_cloud(i, 30)[0] + 3 * i)
+    examples = list(open_examples(str(tmp_path)))
+    assert [example.name for example in examples] == ["a/deep", "b"]
+    assert [example.sizes.tolist() for example in examples] == [[30, 30]] * 2
+    assert examples[0].normals is None
+
+
+def test_real_parts_are_puzzles():
+    """Meshes and clouds of the demo of Rectified Point Flow, if they are beside the repository."""
+    folder = Path(__file__).parents[2] / "shared" / "data" / "rpf_demo"
+    if not folder.is_dir():
+        pytest.skip(f"the real data is not at {folder}")
+    for example in open_examples(str(folder)):
+        assert example.num_pieces == len(list((folder / example.name).glob("*.ply")))
+        assert example.normals is not None
+
+
+def test_a_reader_is_a_source(tmp_path):
+    """With options, and commas in the path."""
+    folder = tmp_path / "one, two" / "pot"
+    folder.mkdir(parents=True)
+    for i in range(2):
+        trimesh.creation.box().apply_translation((2 * i, 0, 0)).export(folder / f"part_00{i}.ply")
+    (example,) = open_examples(f"ply:{folder.parent},num_points=200,seed=3")
+    assert example.name == "pot"
+    assert len(example.points) == pytest.approx(200, abs=40)
+
+
+def test_a_folder_that_is_no_puzzle_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no folder of pieces"):
+        open_examples(str(tmp_path)).__len__()
+    np.save(tmp_path / "a.npy", lumpy_cloud(0, 30)[0])
+    trimesh.creation.box().export(tmp_path / "b.ply")
+    with pytest.raises(InputError, match="some pieces are meshes and some are clouds"):
+        list(open_examples(str(tmp_path)))
+    (tmp_path / "b.ply").write_text("ply, but not quite")
+    with pytest.raises(InputError, match=r"b\.ply"):
+        list(open_examples(str(tmp_path)))
