@@ -43,7 +43,7 @@ setup(
         Extension(
             "eda.native._core",
             sources=[f"{NATIVE}/{name}.cpp" for name in FILES],
-            depends=[f"{NATIVE}/{name}" for name in ("attention.h", "attention_body.inc", "parallel.h")],
+            depends=[f"{NATIVE}/{name}" for name in ("attention.h", "attention_body.inc", "pointwise_body.inc", "parallel.h")],
             # -Wno-psabi: vectors are never passed between functions that are not inlined.
             extra_compile_args=[
                 "-std=c++17", "-O3", "-g0", "-pthread", "-fvisibility=hidden",

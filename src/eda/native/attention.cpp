@@ -89,6 +89,24 @@ int backward(
     return 1;
 }
 
+template <typename T>
+int product(const Product<T>& p, int64_t points, int threads) try {
+    const auto kernel = chosen(T()).product;
+    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(p, begin, end); });
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+template <typename T>
+int norm(const Norm<T>& n, int64_t points, int threads) try {
+    const auto kernel = chosen(T()).norm;
+    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(n, begin, end); });
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
 }  // namespace
 
 #define EDA_EXPORT extern "C" __attribute__((visibility("default")))
@@ -121,3 +139,20 @@ EDA_EXPORT int eda_lanes(int bytes) {
 
 EDA_ATTENTION(float, f32)
 EDA_ATTENTION(double, f64)
+
+#define EDA_POINTWISE(T, suffix)                                                                                       \
+    EDA_EXPORT int eda_product_##suffix(                                                                               \
+        const T* features, const T* weight, const T* bias, int64_t points, int64_t rows, int64_t first_degree,         \
+        int64_t inputs, int64_t outputs, int threads, T* out                                                           \
+    ) {                                                                                                                \
+        return product<T>({features, weight, bias, rows, first_degree, inputs, outputs, out}, points, threads);        \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_norm_##suffix(                                                                                  \
+        const T* features, const T* gain, int64_t gain_stride, int64_t points, int64_t rows, int64_t channels,         \
+        int threads, T* out                                                                                            \
+    ) {                                                                                                                \
+        return norm<T>({features, gain, gain_stride, rows, channels, out}, points, threads);                           \
+    }
+
+EDA_POINTWISE(float, f32)
+EDA_POINTWISE(double, f64)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from eda.kernels import may_read, pointwise
 from eda.lie.wigner import degree_rows
 from eda.nn.chunks import in_chunks
 
@@ -50,27 +51,19 @@ class DegreeLinear(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(P, M, inputs) -> (P, M, outputs), or the rows from `first_degree` on."""
-        return _PerDegreeProduct.apply(features, self.weight, self.bias, self.first_degree)
+        # Without gradients the call of an autograd function would cost as much as the product of a few tokens.
+        multiply = _PerDegreeProduct.apply if torch.is_grad_enabled() else _product
+        return multiply(features, self.weight, self.bias, self.first_degree)
 
 
 class _PerDegreeProduct(torch.autograd.Function):
-    """features[:, row] @ weight[degree of row], for all rows, and a bias on the first.
-
-    A row of all points is a matrix with a stride, which a batched product reads and writes in place: no degree is ever
-    copied out or put back together. This is 2.5 times as fast as slicing, multiplying and concatenating.
-    """
+    """`_product` with its gradients."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
         ctx.save_for_backward(features, weight)
         ctx.first_degree, ctx.has_bias = first_degree, bias is not None
-        skipped = first_degree**2
-        mapped = features.new_empty(len(features), features.shape[1] - skipped, weight.shape[2])
-        for matrix, rows in _with_rows(weight, first_degree):
-            torch.bmm(_by_row(features, rows), _for_rows(matrix, rows), out=_by_row(mapped, rows, skipped))
-        if bias is not None:
-            mapped[:, 0] += bias
-        return mapped
+        return _product(features, weight, bias, first_degree)
 
     @staticmethod
     @once_differentiable
@@ -85,6 +78,23 @@ class _PerDegreeProduct(torch.autograd.Function):
             torch.bmm(pull, _for_rows(matrix.mT, rows), out=_by_row(d_features, rows))
             d_weight.append(torch.bmm(_by_row(features, rows).mT, pull).sum(0))
         return d_features, torch.stack(d_weight), gradient[:, 0].sum(0) if ctx.has_bias else None, None
+
+
+def _product(features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
+    """features[:, row] @ weight[degree of row], for all rows, and a bias on the first.
+
+    A row of all points is a matrix with a stride, which a batched product reads and writes in place: no degree is ever
+    copied out or put back together. This is 2.5 times as fast as slicing, multiplying and concatenating.
+    """
+    if may_read(features) and pointwise.can_multiply(features, weight):
+        return pointwise.product(features, weight, bias, first_degree)
+    skipped = first_degree**2
+    mapped = features.new_empty(len(features), features.shape[1] - skipped, weight.shape[2])
+    for matrix, rows in _with_rows(weight, first_degree):
+        torch.bmm(_by_row(features, rows), _for_rows(matrix, rows), out=_by_row(mapped, rows, skipped))
+    if bias is not None:
+        mapped[:, 0] += bias
+    return mapped
 
 
 def _with_rows(weight: Tensor, first_degree: int) -> Iterator[tuple[Tensor, slice]]:
@@ -124,6 +134,13 @@ def _inverse_rms(features: Tensor) -> Tensor:
     return (squares + 1e-6).rsqrt()[:, None]
 
 
+def _normed(features: Tensor, gain: Tensor) -> Tensor:
+    """features (P, M, C) / sigma * gain, which is (P, C) or (C,)."""
+    if not torch.is_grad_enabled() and may_read(features) and pointwise.can_norm(features, gain):
+        return pointwise.norm(features, gain)
+    return features * (gain * _inverse_rms(features))[:, None]
+
+
 class EquivariantNorm(nn.Module):
     """F / sigma times a learned gain per channel."""
 
@@ -133,7 +150,7 @@ class EquivariantNorm(nn.Module):
 
     def forward(self, features: Tensor, time: Time | None = None) -> Tensor:
         """(P, M, C) -> (P, M, C). It does not look at the time."""
-        return features * (self.gain * _inverse_rms(features))[:, None]
+        return _normed(features, self.gain)
 
 
 class AdaptiveNorm(nn.Module):
@@ -146,7 +163,7 @@ class AdaptiveNorm(nn.Module):
     def forward(self, features: Tensor, time: Time) -> Tensor:
         """(P, M, C) -> (P, M, C)."""
         gain = 1 + self.gain(time.embedding)
-        return features * (gain[time.puzzle] * _inverse_rms(features))[:, None]
+        return _normed(features, gain[time.puzzle])
 
 
 class FeedForward(nn.Module):
