@@ -67,15 +67,15 @@ def _check(
     """Compiled code reads what it is pointed to: whatever does not fit must stop here."""
     senders, rows, channels = features.shape
     degree, (receivers, k) = math.isqrt(rows) - 1, neighbors.shape
-    shapes = {
-        "features": (features, (senders, (degree + 1) ** 2, channels)),
-        "queries": (queries, (receivers, rows, degree + 1, channels)),
-        "vectors": (vectors, (receivers, k, 3)),
-        "key_radial": (key, (len(key), 2 * degree + 1, channels)),
-        "value_radial": (value, (len(key), 2 * degree + 1, channels)),
-    }
-    for name, (tensor, shape) in shapes.items():
-        if tensor.shape != shape or tensor.dtype != features.dtype or tensor.device.type != "cpu":
+    table = (len(key), 2 * degree + 1, channels)
+    for name, tensor, shape in (
+        ("features", features, (senders, (degree + 1) ** 2, channels)),
+        ("queries", queries, (receivers, rows, degree + 1, channels)),
+        ("vectors", vectors, (receivers, k, 3)),
+        ("key_radial", key, table),
+        ("value_radial", value, table),
+    ):
+        if tensor.shape != shape or tensor.dtype != features.dtype or not tensor.is_cpu:
             raise InputError(
                 f"{name}: expected {shape} of {features.dtype} on the CPU, got {tuple(tensor.shape)} of {tensor.dtype} "
                 f"on {tensor.device}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -116,14 +117,14 @@ def equivariant_gelu(features: Tensor, toward: Tensor) -> Tensor:
 
     features (P, M, C), toward (P, M - 1, C): W F of the degrees above 0. -> (P, M, C).
     """
-    parts = [features[:, :1] * torch.special.ndtr(features[:, :1])]
+    projections = [features[:, :1]]
     for l in range(1, math.isqrt(features.shape[1])):
         vector, direction = features[:, degree_rows(l)], toward[:, l**2 - 1 : (l + 1) ** 2 - 1]
         # The epsilon makes the gate smooth where W F vanishes.
         length = (direction.square().sum(1, keepdim=True) + 1e-6).sqrt()
-        projection = (vector * direction).sum(1, keepdim=True) / length
-        parts.append(vector * torch.special.ndtr(projection))
-    return torch.cat(parts, dim=1)
+        projections.append((vector * direction).sum(1, keepdim=True) / length)
+    gates = torch.special.ndtr(torch.cat(projections, dim=1)).split(1, dim=1)
+    return torch.cat([features[:, degree_rows(l)] * gate for l, gate in enumerate(gates)], dim=1)
 
 
 def _inverse_rms(features: Tensor) -> Tensor:
@@ -198,7 +199,11 @@ class TimeEmbedding(nn.Module):
 
     def forward(self, tau: Tensor) -> Tensor:
         """(B,) -> (B, channels)."""
-        # Wavelengths from 4 (monotone on [0, 1]) down to 4 / 64.
-        frequency = math.pi / 2 * 2 ** torch.linspace(0, 6, self.waves, dtype=tau.dtype, device=tau.device)
-        phase = tau[:, None] * frequency
+        phase = tau[:, None] * _frequencies(self.waves, tau.dtype, tau.device)
         return nn.functional.silu(self.mlp(torch.cat([phase.sin(), phase.cos()], dim=-1)))
+
+
+@lru_cache(maxsize=8)
+def _frequencies(waves: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Wavelengths from 4 (monotone on [0, 1]) down to 4 / 64."""
+    return math.pi / 2 * 2 ** torch.linspace(0, 6, waves, dtype=dtype, device=device)
