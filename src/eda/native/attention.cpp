@@ -89,19 +89,10 @@ int backward(
     return 1;
 }
 
-template <typename T>
-int product(const Product<T>& p, int64_t points, int threads) try {
-    const auto kernel = chosen(T()).product;
-    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(p, begin, end); });
-    return 0;
-} catch (const std::exception&) {
-    return 1;
-}
-
-template <typename T>
-int norm(const Norm<T>& n, int64_t points, int threads) try {
-    const auto kernel = chosen(T()).norm;
-    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(n, begin, end); });
+// A layer of single points.
+template <typename Layer>
+int pointwise(void (*kernel)(const Layer&, int64_t, int64_t), const Layer& layer, int64_t points, int threads) try {
+    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(layer, begin, end); });
     return 0;
 } catch (const std::exception&) {
     return 1;
@@ -145,13 +136,29 @@ EDA_ATTENTION(double, f64)
         const T* features, const T* weight, const T* bias, int64_t points, int64_t rows, int64_t first_degree,         \
         int64_t inputs, int64_t outputs, int threads, T* out                                                           \
     ) {                                                                                                                \
-        return product<T>({features, weight, bias, rows, first_degree, inputs, outputs, out}, points, threads);        \
+        const Product<T> layer{features, weight, bias, rows, first_degree, inputs, outputs, out};                      \
+        return pointwise(chosen(T()).product, layer, points, threads);                                                 \
     }                                                                                                                  \
     EDA_EXPORT int eda_norm_##suffix(                                                                                  \
         const T* features, const T* gain, int64_t gain_stride, int64_t points, int64_t rows, int64_t channels,         \
         int threads, T* out                                                                                            \
     ) {                                                                                                                \
-        return norm<T>({features, gain, gain_stride, rows, channels, out}, points, threads);                           \
+        const Norm<T> layer{features, gain, gain_stride, rows, channels, out};                                         \
+        return pointwise(chosen(T()).norm, layer, points, threads);                                                    \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_projection_##suffix(                                                                            \
+        const T* features, const T* toward, int64_t points, int64_t rows, int64_t degrees, int64_t channels,           \
+        int threads, T* gates                                                                                          \
+    ) {                                                                                                                \
+        const Gate<T> layer{features, toward, rows, degrees, channels, gates, nullptr};                                \
+        return pointwise(chosen(T()).projection, layer, points, threads);                                              \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_gate_##suffix(                                                                                  \
+        const T* features, T* gates, int64_t points, int64_t rows, int64_t degrees, int64_t channels, int threads,     \
+        T* out                                                                                                         \
+    ) {                                                                                                                \
+        const Gate<T> layer{features, nullptr, rows, degrees, channels, gates, out};                                   \
+        return pointwise(chosen(T()).gate, layer, points, threads);                                                    \
     }
 
 EDA_POINTWISE(float, f32)

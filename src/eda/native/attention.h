@@ -71,6 +71,16 @@ struct Norm {
     T* out;  // (P, M, C)
 };
 
+constexpr double gate_floor = 1e-6;  // as in eda/nn/layers.py
+
+// The activation (eda/nn/layers.py) in two steps, with the normal distribution function of the gates in between.
+template <typename T>
+struct Gate {
+    const T *features, *toward;  // (P, M, C); (P, M - 1, C)
+    int64_t rows, degrees, channels;
+    T *gates, *out;  // (P, degrees, C), written by the first step and read by the second; (P, M, C)
+};
+
 // What one instruction set offers; attention by degree - 1.
 template <typename T>
 struct Kernels {
@@ -84,6 +94,8 @@ struct Kernels {
     Backward backward[max_degree];
     void (*product)(const Product<T>&, int64_t begin, int64_t end);
     void (*norm)(const Norm<T>&, int64_t begin, int64_t end);
+    void (*projection)(const Gate<T>&, int64_t begin, int64_t end);
+    void (*gate)(const Gate<T>&, int64_t begin, int64_t end);
 };
 
 #if defined(__x86_64__) && (defined(__clang__) || defined(__GNUC__))
