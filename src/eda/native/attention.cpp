@@ -68,8 +68,8 @@ int backward(
     const int64_t table_size = p.knots * (2 * p.degree + 1) * p.C;
     const int parts = ranges_used(p.receivers, threads);
     std::vector<std::vector<T>> extra(parts > 0 ? parts - 1 : 0);
-    for (auto& buffer : extra) buffer.assign(feature_size + 2 * table_size, T(0));
     parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int part) {
+        if (part) extra[part - 1].assign(feature_size + 2 * table_size, T(0));
         T* f = part ? extra[part - 1].data() : d_features;
         T* k = part ? f + feature_size : d_key;
         T* v = part ? k + table_size : d_value;
