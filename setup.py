@@ -11,6 +11,7 @@ from setuptools.command.build_ext import build_ext
 
 NATIVE = "src/eda/native"
 FILES = ("attention", "attention_baseline", "attention_avx2", "attention_avx512", "points")
+HEADERS = ("attention.h", "attention_body.inc", "pointwise_body.inc", "parallel.h")
 
 
 class BuildNative(build_ext):
@@ -43,7 +44,7 @@ setup(
         Extension(
             "eda.native._core",
             sources=[f"{NATIVE}/{name}.cpp" for name in FILES],
-            depends=[f"{NATIVE}/{name}" for name in ("attention.h", "attention_body.inc", "parallel.h")],
+            depends=[f"{NATIVE}/{name}" for name in HEADERS],
             # -Wno-psabi: vectors are never passed between functions that are not inlined.
             extra_compile_args=[
                 "-std=c++17", "-O3", "-g0", "-pthread", "-fvisibility=hidden",

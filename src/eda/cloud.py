@@ -1,8 +1,12 @@
 """One cloud at a time: which of its points to keep, and in which order."""
 
+import math
+
 import numpy as np
 
+from eda.errors import InputError
 from eda.native import library
+from eda.settings import check_positive
 
 
 def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
@@ -54,6 +58,52 @@ def _squared_distance(points: np.ndarray, center: np.ndarray) -> np.ndarray:
     return np.square(points - center).sum(axis=1)
 
 
+def voxel_grid(points: np.ndarray, spacing: float) -> np.ndarray:
+    """Thin a cloud: of every occupied cell of a grid, the index of the point nearest to the mean of the cell's points.
+
+    Cells are cubes of edge `spacing` that begin at the cloud's least coordinates, and contain their lower faces. Of
+    equally near points, like any two that have a cell for themselves, the first one is kept.
+    points (n, 3) -> (cells,), ascending.
+    """
+    check_positive("spacing", spacing)
+    points = np.asarray(points, dtype=np.float64)
+    if not np.isfinite(points).all():
+        raise InputError("a voxel grid needs finite points, got NaN or infinite entries")
+    if not len(points):
+        return np.empty(0, dtype=np.int64)
+    # From the cloud's corner and in units of the spacing: no digits are lost far from the origin.
+    with np.errstate(over="ignore"):
+        place = (points - points.min(axis=0)) / spacing
+    corner = np.floor(place)
+    if corner.max() >= 2**53:
+        raise InputError(f"a spacing of {spacing} is too fine for a cloud of extent {np.ptp(points, axis=0).max():g}")
+    cell = _cell_numbers(corner)
+    order = np.argsort(cell, kind="stable")
+    return np.sort(order[_nearest_to_means((place - corner)[order], cell[order])])
+
+
+def _cell_numbers(corner: np.ndarray) -> np.ndarray:
+    """One number, not negative, for the cell with this corner, whole numbers below 2^53. (n, 3) -> (n,)."""
+    counts = [int(most) + 1 for most in corner.max(axis=0)]
+    if math.prod(counts) < 2**63:
+        return np.ravel_multi_index(tuple(corner.astype(np.int64).T), counts)
+    # More cells than numbers: count the occupied slabs only, of two axes and then with the third.
+    x, y, z = (np.unique(axis, return_inverse=True)[1] for axis in corner.T)
+    xy = np.unique(x * len(x) + y, return_inverse=True)[1]
+    return xy * len(x) + z
+
+
+def _nearest_to_means(place: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """The row nearest to its cell's mean, for every cell. place (n, 3), cell (n,) sorted -> (cells,)."""
+    begins = np.diff(cell, prepend=-1) > 0
+    group, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
+    size = np.diff(first, append=len(cell))
+    gap = sum(np.square(x - (np.bincount(group, x) / size)[group]) for x in place.T)
+    # Rounding must not choose between points that are equally near.
+    near = np.flatnonzero(gap <= np.minimum.reduceat(gap, first)[group] + 1e-9)
+    return near[np.diff(group[near], prepend=-1) > 0]
+
+
 def spatial_order(points: np.ndarray) -> np.ndarray:
     """An order in which points that follow each other lie near each other (Morton's curve). (n, 3) -> (n,)."""
     low, extent = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), np.finfo(np.float64).tiny)
@@ -73,18 +123,3 @@ def _spread_bits(values: np.ndarray) -> np.ndarray:
     ):
         values = (values | (values << np.uint64(shift))) & np.uint64(mask)
     return values
-
-
-def voxel_grid(points: np.ndarray, spacing: float) -> np.ndarray:
-    """Grid thinning: the indices, ascending, of one point in every occupied cell of a grid with this spacing.
-
-    It is the point nearest to the mean of the cell's points, the first of them if several are. (n, 3) -> (m,).
-    """
-    points = np.asarray(points, dtype=np.float64)
-    cells = np.floor((points - points.min(axis=0)) / spacing).astype(np.int64)
-    _, cell, count = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
-    cell = cell.reshape(-1)
-    mean = np.stack([np.bincount(cell, weights=column) for column in points.T], axis=1) / count[:, None]
-    gap = _squared_distance(points, mean[cell]) / spacing**2
-    order = np.lexsort((gap.round(9), cell))  # rounded, because two points are equally far from their mean
-    return np.sort(order[np.concatenate([[0], np.cumsum(count)[:-1]])])

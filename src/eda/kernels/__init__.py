@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from eda.kernels import cpu, reference
+from eda.kernels import cpu, pointwise, reference
 from eda.kernels.edges import Edges
 
-__all__ = ["Edges", "edge_attention", "reference_only"]
+__all__ = ["Edges", "edge_attention", "may_read", "pointwise", "reference_only"]
 
 _compiled_allowed = True
 
@@ -22,12 +22,20 @@ def edge_attention(
 ) -> Tensor:
     """The attention of receivers to their neighbours by the fastest implementation that fits. See `reference`."""
     if _compiled_allowed and cpu.available(features):
-        # Calling the operator takes 0.2 ms, which counts for the few tokens of a puzzle in sampling. Only plain tensors
-        # go around it: fake ones have no memory to read.
-        plain = type(features) in (Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling()
-        attend = cpu.forward if plain and not torch.is_grad_enabled() else cpu.edge_attention
+        # Calling the operator takes 0.2 ms, which counts for the few tokens of a puzzle in sampling.
+        attend = cpu.forward if _is_plain(features) and not torch.is_grad_enabled() else cpu.edge_attention
         return attend(features, queries, edges.vectors, edges.neighbors, key_radial, value_radial, num_heads)[0]
     return reference.edge_attention(features, queries, edges, key_radial, value_radial, num_heads)
+
+
+def may_read(features: Tensor) -> bool:
+    """Whether the compiled module may be handed the memory of these features."""
+    return _compiled_allowed and _is_plain(features) and cpu.is_built_for(features)
+
+
+def _is_plain(features: Tensor) -> bool:
+    """Whether there is memory to read: fake tensors and those of a compiler have none."""
+    return type(features) in (Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from eda.errors import InputError
 from eda.lie.wigner import stretch_table
 from eda.native import library
 
-_SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 MAX_DEGREE = 3
 
 # Fewer edges times channels than this are done sooner than a second thread starts.
@@ -24,8 +24,12 @@ _WORK_PER_THREAD = 20_000
 
 def available(features: Tensor) -> bool:
     """Whether the compiled module can serve these features (S, M, C)."""
-    suitable = features.device.type == "cpu" and features.dtype in _SUFFIX
-    return suitable and 1 <= math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and _is_built()
+    return 1 <= math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and is_built_for(features)
+
+
+def is_built_for(features: Tensor) -> bool:
+    """Whether the compiled module is there and knows memory of this kind."""
+    return features.device.type == "cpu" and features.dtype in SUFFIX and _is_built()
 
 
 @torch.compiler.assume_constant_result
@@ -46,7 +50,7 @@ def _call(name: str, inputs: list[Tensor], num_heads: int, channels: int, output
     work = neighbors.numel() * padded
     threads = max(1, min(torch.get_num_threads(), work // _WORK_PER_THREAD))
     stretch = _stretches(degree)
-    failed = getattr(library(), f"{name}_{_SUFFIX[features.dtype]}")(
+    failed = getattr(library(), f"{name}_{SUFFIX[features.dtype]}")(
         *[tensor.data_ptr() for tensor in inputs],
         stretch.ctypes.data,
         len(queries), len(features), neighbors.shape[1], degree, channels, padded, num_heads, len(key_radial),
@@ -63,15 +67,15 @@ def _check(
     """Compiled code reads what it is pointed to: whatever does not fit must stop here."""
     senders, rows, channels = features.shape
     degree, (receivers, k) = math.isqrt(rows) - 1, neighbors.shape
-    shapes = {
-        "features": (features, (senders, (degree + 1) ** 2, channels)),
-        "queries": (queries, (receivers, rows, degree + 1, channels)),
-        "vectors": (vectors, (receivers, k, 3)),
-        "key_radial": (key, (len(key), 2 * degree + 1, channels)),
-        "value_radial": (value, (len(key), 2 * degree + 1, channels)),
-    }
-    for name, (tensor, shape) in shapes.items():
-        if tensor.shape != shape or tensor.dtype != features.dtype or tensor.device.type != "cpu":
+    table = (len(key), 2 * degree + 1, channels)
+    for name, tensor, shape in (
+        ("features", features, (senders, (degree + 1) ** 2, channels)),
+        ("queries", queries, (receivers, rows, degree + 1, channels)),
+        ("vectors", vectors, (receivers, k, 3)),
+        ("key_radial", key, table),
+        ("value_radial", value, table),
+    ):
+        if tensor.shape != shape or tensor.dtype != features.dtype or not tensor.is_cpu:
             raise InputError(
                 f"{name}: expected {shape} of {features.dtype} on the CPU, got {tuple(tensor.shape)} of {tensor.dtype} "
                 f"on {tensor.device}"
@@ -84,7 +88,12 @@ def _check(
 
 def _padding(channels: int, dtype: torch.dtype) -> int:
     """How many channels must be added to fill whole registers."""
-    return -channels % library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
+    return -channels % lanes(dtype)
+
+
+def lanes(dtype: torch.dtype) -> int:
+    """How many channels fill a register."""
+    return library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
 
 
 def forward(

@@ -45,7 +45,9 @@ def edge_attention(
     # Geometry in float64: it costs little next to the features, and its rounding would be every channel's.
     exact = edges.vectors.to(torch.float64)
     lengths = torch.linalg.vector_norm(exact, dim=-1)
-    visible = (edges.neighbors >= 0) & (lengths > COINCIDENT)
+    # An edge that is not finite has no direction either.
+    visible = (edges.neighbors >= 0) & (lengths > COINCIDENT) & lengths.isfinite()
+    lengths = torch.where(visible, lengths, 1.0)
     direction = torch.where(visible[..., None], exact / lengths[..., None], exact.new_tensor([0.0, 1.0, 0.0]))
     blocks = [block.to(features.dtype) for block in wigner(edge_frames(direction), max_degree)]
     basis = spline_basis(lengths, len(key_radial)).to(features.dtype)

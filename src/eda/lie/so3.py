@@ -18,11 +18,12 @@ from eda.lie.precision import full_precision
 _SERIES_BELOW = 0.5
 
 
-def _series(x: Tensor, coefficients: Sequence[float] | Tensor) -> Tensor:
+def _series(x: Tensor, coefficients: Sequence[Any]) -> Tensor:
     """The polynomial sum_n coefficients[n] x^n, by Horner's rule; rows of coefficients give several at once."""
-    total = torch.zeros_like(x) + coefficients[-1]
-    for n in reversed(range(len(coefficients) - 1)):
-        total = total * x + coefficients[n]
+    table = torch.tensor(coefficients, dtype=x.dtype, device=x.device)
+    total = table[-1]
+    for constant in reversed(table[:-1].unbind()):
+        total = torch.addcmul(constant, total, x)
     return total
 
 
@@ -49,8 +50,7 @@ def _exp_coefficients(squared_angle: Tensor) -> Tensor:
     small, square, angle = _split(squared_angle)
     sine, half_sine = torch.sin(angle), torch.sin(angle / 2) / angle
     closed = torch.stack([sine / angle, 2 * half_sine**2, (angle - sine) / angle**3], dim=-1)
-    table = torch.tensor(_EXP_SERIES, dtype=square.dtype, device=square.device)
-    return torch.where(small[..., None], _series(square[..., None], table), closed)
+    return torch.where(small[..., None], _series(square[..., None], _EXP_SERIES), closed)
 
 
 def hat(vector: Tensor) -> Tensor:

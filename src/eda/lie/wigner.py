@@ -59,7 +59,8 @@ def harmonics(direction: Tensor, max_degree: int) -> Tensor:
 
 def rotate_features(features: Tensor, blocks: list[Tensor]) -> Tensor:
     """D(r) F, degree by degree. Features (..., M, C), blocks as from `wigner`."""
-    return torch.cat([D @ features[..., degree_rows(l), :] for l, D in enumerate(blocks)], dim=-2)
+    turned = [D @ features[..., degree_rows(l), :] for l, D in enumerate(blocks[1:], start=1)]
+    return torch.cat([features[..., :1, :], *turned], dim=-2)  # D^0 = 1
 
 
 def _raising_gain(degree: int) -> float:

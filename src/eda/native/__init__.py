@@ -14,12 +14,26 @@ POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 
 # features, queries, vectors, neighbors, key_radial, value_radial, stretch; sizes; threads.
 _ATTENTION = [POINTER] * 7 + [INTEGER] * 8 + [ctypes.c_int]
+# features, weight, bias; sizes; threads; out.
+_PRODUCT = [POINTER] * 3 + [INTEGER] * 5 + [ctypes.c_int, POINTER]
+# features, gain; its stride, sizes; threads; out.
+_NORM = [POINTER] * 2 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
+# features, toward or gates; sizes; threads; gates or out.
+_GATE = [POINTER] * 2 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
 _SIGNATURES = {
     "eda_lanes": [ctypes.c_int],
     "eda_attention_forward_f32": [*_ATTENTION, *[POINTER] * 2],
     "eda_attention_forward_f64": [*_ATTENTION, *[POINTER] * 2],
     "eda_attention_backward_f32": [*_ATTENTION, *[POINTER] * 6],
     "eda_attention_backward_f64": [*_ATTENTION, *[POINTER] * 6],
+    "eda_product_f32": _PRODUCT,
+    "eda_product_f64": _PRODUCT,
+    "eda_norm_f32": _NORM,
+    "eda_norm_f64": _NORM,
+    "eda_projection_f32": _GATE,
+    "eda_projection_f64": _GATE,
+    "eda_gate_f32": _GATE,
+    "eda_gate_f64": _GATE,
     "eda_farthest_points": [POINTER, INTEGER, INTEGER, INTEGER, POINTER, POINTER],
 }
 

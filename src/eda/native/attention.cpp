@@ -68,8 +68,8 @@ int backward(
     const int64_t table_size = p.knots * (2 * p.degree + 1) * p.C;
     const int parts = ranges_used(p.receivers, threads);
     std::vector<std::vector<T>> extra(parts > 0 ? parts - 1 : 0);
-    for (auto& buffer : extra) buffer.assign(feature_size + 2 * table_size, T(0));
     parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int part) {
+        if (part) extra[part - 1].assign(feature_size + 2 * table_size, T(0));
         T* f = part ? extra[part - 1].data() : d_features;
         T* k = part ? f + feature_size : d_key;
         T* v = part ? k + table_size : d_value;
@@ -84,6 +84,15 @@ int backward(
     gather(d_features, 0, feature_size);
     gather(d_key, feature_size, table_size);
     gather(d_value, feature_size + table_size, table_size);
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+// A layer of single points.
+template <typename Layer>
+int pointwise(void (*kernel)(const Layer&, int64_t, int64_t), const Layer& layer, int64_t points, int threads) try {
+    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(layer, begin, end); });
     return 0;
 } catch (const std::exception&) {
     return 1;
@@ -121,3 +130,36 @@ EDA_EXPORT int eda_lanes(int bytes) {
 
 EDA_ATTENTION(float, f32)
 EDA_ATTENTION(double, f64)
+
+#define EDA_POINTWISE(T, suffix)                                                                                       \
+    EDA_EXPORT int eda_product_##suffix(                                                                               \
+        const T* features, const T* weight, const T* bias, int64_t points, int64_t rows, int64_t first_degree,         \
+        int64_t inputs, int64_t outputs, int threads, T* out                                                           \
+    ) {                                                                                                                \
+        const Product<T> layer{features, weight, bias, rows, first_degree, inputs, outputs, out};                      \
+        return pointwise(chosen(T()).product, layer, points, threads);                                                 \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_norm_##suffix(                                                                                  \
+        const T* features, const T* gain, int64_t gain_stride, int64_t points, int64_t rows, int64_t channels,         \
+        int threads, T* out                                                                                            \
+    ) {                                                                                                                \
+        const Norm<T> layer{features, gain, gain_stride, rows, channels, out};                                         \
+        return pointwise(chosen(T()).norm, layer, points, threads);                                                    \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_projection_##suffix(                                                                            \
+        const T* features, const T* toward, int64_t points, int64_t rows, int64_t degrees, int64_t channels,           \
+        int threads, T* gates                                                                                          \
+    ) {                                                                                                                \
+        const Gate<T> layer{features, toward, rows, degrees, channels, gates, nullptr};                                \
+        return pointwise(chosen(T()).projection, layer, points, threads);                                              \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_gate_##suffix(                                                                                  \
+        const T* features, T* gates, int64_t points, int64_t rows, int64_t degrees, int64_t channels, int threads,     \
+        T* out                                                                                                         \
+    ) {                                                                                                                \
+        const Gate<T> layer{features, nullptr, rows, degrees, channels, gates, out};                                   \
+        return pointwise(chosen(T()).gate, layer, points, threads);                                                    \
+    }
+
+EDA_POINTWISE(float, f32)
+EDA_POINTWISE(double, f64)

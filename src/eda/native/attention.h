@@ -53,7 +53,35 @@ struct Stretch {
     }
 };
 
-// What one instruction set offers, by degree - 1.
+// A linear map of the channels per degree (eda/nn/layers.py): degrees from `first_degree` on.
+template <typename T>
+struct Product {
+    const T *features, *weight, *bias;  // (P, M, inputs); (degrees, inputs, outputs); (outputs), of degree 0, or null
+    int64_t rows, first_degree, inputs, outputs;
+    T* out;  // (P, M - first_degree^2, outputs)
+};
+
+constexpr double norm_floor = 1e-6;  // as in eda/nn/layers.py
+
+// F / sigma times a gain (eda/nn/layers.py).
+template <typename T>
+struct Norm {
+    const T *features, *gain;  // (P, M, C); (P, C) with a stride, which may be zero
+    int64_t gain_stride, rows, channels;
+    T* out;  // (P, M, C)
+};
+
+constexpr double gate_floor = 1e-6;  // as in eda/nn/layers.py
+
+// The activation (eda/nn/layers.py) in two steps, with the normal distribution function of the gates in between.
+template <typename T>
+struct Gate {
+    const T *features, *toward;  // (P, M, C); (P, M - 1, C)
+    int64_t rows, degrees, channels;
+    T *gates, *out;  // (P, degrees, C), written by the first step and read by the second; (P, M, C)
+};
+
+// What one instruction set offers; attention by degree - 1.
 template <typename T>
 struct Kernels {
     using Forward = void (*)(const Problem<T>&, const Stretch<T>&, int64_t begin, int64_t end, T* out, T* attention);
@@ -64,6 +92,10 @@ struct Kernels {
     int vector_bytes;
     Forward forward[max_degree];
     Backward backward[max_degree];
+    void (*product)(const Product<T>&, int64_t begin, int64_t end);
+    void (*norm)(const Norm<T>&, int64_t begin, int64_t end);
+    void (*projection)(const Gate<T>&, int64_t begin, int64_t end);
+    void (*gate)(const Gate<T>&, int64_t begin, int64_t end);
 };
 
 #if defined(__x86_64__) && (defined(__clang__) || defined(__GNUC__))

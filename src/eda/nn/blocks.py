@@ -56,8 +56,9 @@ class DownBlock(nn.Module):
         time: Time | None,
     ) -> Tensor:
         """Features of the level below (P, M, C) -> of this level (P', M, C)."""
-        normed = self.norm_down(fine, fine_time)
-        coarse = fine[level.parent] + self.down(normed[level.parent], normed, down)
+        coarse = fine[level.parent]
+        # The receivers are normed again: that is cheaper than to choose them twice and scatter two gradients.
+        coarse = coarse + self.down(self.norm_down(coarse, time), self.norm_down(fine, fine_time), down)
         normed = self.norm_within(coarse, time)
         coarse = coarse + self.within(normed, normed, within)
         return coarse + self.feed(self.norm_feed(coarse, time))

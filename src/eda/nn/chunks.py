@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 # Rows at a time: the temporaries of a layer, several times as large as features, then stay in the cache.
-CHUNK = 2048
+CHUNK = 512
 
 
 def in_chunks(layer: Callable[[slice], Tensor], rows: int) -> Tensor:

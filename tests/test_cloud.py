@@ -1,0 +1,100 @@
+"""Thinning a cloud with a grid, against a loop over its cells."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eda.cloud import voxel_grid
+from eda.errors import InputError
+
+
+def voxel_grid_by_hand(points: np.ndarray, spacing: float) -> list[int]:
+    low = points.min(axis=0)
+    cells: dict[tuple[int, ...], list[int]] = {}
+    for i, point in enumerate(points):
+        cells.setdefault(tuple(math.floor(step) for step in (point - low) / spacing), []).append(i)
+    kept = []
+    for members in cells.values():
+        gap = np.square((points[members] - points[members].mean(axis=0)) / spacing).sum(axis=1)
+        kept.append(next(i for i, distance in zip(members, gap, strict=True) if distance <= gap.min() + 1e-9))
+    return sorted(kept)
+
+
+def cloud_of(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, 3))
+
+
+@pytest.mark.parametrize("spacing", [0.01, 0.3, 1.0, 100.0])
+@pytest.mark.parametrize("count", [1, 2, 500])
+def test_the_grid_keeps_what_a_loop_over_cells_keeps(count, spacing):
+    points = cloud_of(count)
+    kept = voxel_grid(points, spacing)
+    assert kept.dtype == np.int64
+    assert kept.tolist() == voxel_grid_by_hand(points, spacing)
+
+
+def test_of_equally_near_points_the_first_is_kept():
+    corners = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    assert voxel_grid(corners, 2.0).tolist() == [0]
+    assert voxel_grid(np.repeat(corners, 3, axis=0), 1.0).tolist() == [0, 3, 6, 9]
+
+
+def test_a_cell_contains_its_lower_face_and_not_its_upper():
+    points = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.5, 0.0, 0.0], [2.0, 0.0, 0.0]])
+    assert voxel_grid(points, 1.0).tolist() == [0, 1, 3]
+
+
+def test_a_cloud_far_from_the_origin_is_thinned_like_one_at_it():
+    near = np.random.default_rng(0).integers(0, 2**10, size=(2000, 3)) / 2**10
+    far = near + np.array([2.0**22, -(2.0**21), 2.0**20])  # exact in float64, not in float32
+    assert voxel_grid(far, 0.125).tolist() == voxel_grid(near, 0.125).tolist()
+
+
+def test_every_cell_is_within_reach_of_a_point_that_is_kept():
+    points, spacing = cloud_of(400), 0.5
+    kept = points[voxel_grid(points, spacing)]
+    gap = np.sqrt(np.square(points[:, None] - kept[None]).sum(-1)).min(axis=1)
+    assert len(kept) < len(points)
+    assert gap.max() <= math.sqrt(3) * spacing
+
+
+@pytest.mark.parametrize("exponent", [-30, -10, 0, 30])
+def test_a_change_of_unit_changes_nothing(exponent):
+    points, scale = cloud_of(500), 2.0**exponent
+    assert np.array_equal(voxel_grid(points * scale, 0.25 * scale), voxel_grid(points, 0.25))
+
+
+def test_more_cells_than_an_integer_can_count_are_told_apart():
+    points = np.concatenate([cloud_of(300), cloud_of(300)])
+    assert voxel_grid(points, 1e-9).tolist() == list(range(300))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_coordinates_may_be_of_any_type(dtype):
+    points = (8 * cloud_of(200)).astype(dtype)
+    assert voxel_grid(points, 2.0).tolist() == voxel_grid_by_hand(points.astype(np.float64), 2.0)
+
+
+def test_an_empty_cloud_has_no_cells():
+    assert voxel_grid(np.empty((0, 3)), 1.0).tolist() == []
+
+
+@pytest.mark.parametrize("spacing", [0.0, -1.0, math.nan, math.inf, "1", None])
+def test_a_spacing_that_is_no_length_is_refused(spacing):
+    with pytest.raises(InputError, match="spacing must be a positive number"):
+        voxel_grid(cloud_of(5), spacing)
+
+
+@pytest.mark.parametrize("spacing", [1e-20, 5e-324])
+def test_a_spacing_finer_than_rounding_is_refused(spacing):
+    with pytest.raises(InputError, match="too fine"):
+        voxel_grid(cloud_of(5), spacing)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_points_that_are_not_finite_are_refused(value):
+    points = cloud_of(5)
+    points[2, 1] = value
+    with pytest.raises(InputError, match="finite"):
+        voxel_grid(points, 1.0)
