@@ -7,7 +7,6 @@ import pytest
 from data_files import acted, random_motion, write_sequence
 from scipy.spatial.transform import Rotation
 
-from eda.cloud import voxel_grid
 from eda.data.kitti import Kitti, read_frames
 from eda.errors import InputError
 
@@ -79,19 +78,6 @@ def test_a_coarser_grid_keeps_fewer_points(root):
     fine, coarse = Kitti(root)[0], Kitti(root, grid=6.0)[0]
     assert fine.sizes.tolist() == [64, 64]
     assert (coarse.sizes <= 27).all()
-
-
-def test_the_grid_keeps_the_point_nearest_to_the_mean_of_every_cell():
-    points = np.random.default_rng(0).normal(size=(400, 3))
-    kept = voxel_grid(points, 0.7)
-    cells = np.floor((points - points.min(axis=0)) / 0.7)
-    chosen = set()
-    for cell in {tuple(cell) for cell in cells}:
-        rows = np.flatnonzero((cells == cell).all(axis=1))
-        # Of two points in a cell both are as far from the mean: the first is kept.
-        chosen.add(int(rows[np.linalg.norm(points[rows] - points[rows].mean(axis=0), axis=1).round(6).argmin()]))
-    assert kept.tolist() == sorted(chosen)
-    assert len(kept) < 200
 
 
 def test_the_lidar_is_not_the_camera(root, world):
