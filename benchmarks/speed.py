@@ -144,7 +144,7 @@ def growth_figures(sizes: list[int]) -> dict[str, dict[str, float]]:
     """How the cost of two pieces grows with their points: the whole (pyramid and forward) and the first level alone.
 
     "operator" is called on some receivers at a time, as the network does. "operator, one call" makes one result for
-    all, hundreds of megabytes that the system hands out page by page: at 200,000 points that is a third of its time.
+    all, at 200,000 points hundreds of megabytes, and the system's handing them out page by page is counted with it.
     """
     torch.set_num_threads(1)
     rows = {}
