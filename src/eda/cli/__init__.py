@@ -9,6 +9,7 @@ import typer
 
 from eda.cli.check import check
 from eda.cli.evaluate import evaluate
+from eda.cli.fracture import fracture
 from eda.cli.prepare import prepare
 from eda.cli.show import show
 from eda.cli.train import train
@@ -38,7 +39,7 @@ def _options(
     pass
 
 
-for command in (prepare, show, train, evaluate, check):
+for command in (fracture, prepare, show, train, evaluate, check):
     app.command()(command)
 
 

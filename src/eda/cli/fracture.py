@@ -12,6 +12,9 @@ import typer
 from eda.cli.terminal import progress
 
 if TYPE_CHECKING:
+    from eda.data.build import Built
+    from eda.data.fracture import FractureConfig
+    from eda.data.piece_folders import Written
     from eda.data.puzzles import FractureSource
 
 
@@ -31,7 +34,9 @@ def fracture(
     points: Annotated[int, typer.Option(help="Points of a puzzle.")] = 4000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same puzzles.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes that break at the same time; 0: all cores.")] = 0,
-    kinds: Annotated[str, typer.Option(help="Ways to break, of rough, cells and shell, separated by commas.")] = "all",
+    kinds: Annotated[
+        str, typer.Option(help="Ways to break; every object breaks in one of them.")
+    ] = "rough,cells,shell",
     shapes: Annotated[
         str, typer.Option(help="Our own shapes: all, train, held_out, or kinds separated by commas.")
     ] = "all",
@@ -52,26 +57,29 @@ def fracture(
     from eda.data.piece_folders import write_puzzles
     from eda.settings import check_choice
 
+    done: Built | Written
     check_choice("--as", form, ("shards", "meshes"))
     least, most = _range(pieces)
     config = FractureConfig(
         min_pieces=least, max_pieces=most, roughness=roughness, min_volume=min_volume, missing=missing,
-        foreign=foreign, erosion=erosion, num_points=points, **({} if kinds == "all" else {"kinds": _list(kinds)}),
+        foreign=foreign, erosion=erosion, num_points=points, kinds=_list(kinds),
     )  # fmt: skip
     source = _source(config, seed, meshes, shapes, licences)
     workers = workers or os.cpu_count() or 1
     with progress("breaking", hidden=quiet) as advance:
         if form == "meshes":
-            written = write_puzzles(source, puzzles, folder, skip_bad=skip_bad, workers=workers, progress=advance)
-            made, skipped = written.num_puzzles, written.num_skipped
+            done = write_puzzles(source, puzzles, folder, skip_bad=skip_bad, workers=workers, progress=advance)
         else:
             plan = Plan(source, puzzles, source.description(), skip_bad=skip_bad)
-            built = build(plan, folder, workers=workers, progress=advance)
-            made, skipped = built.num_examples, built.num_skipped
-    typer.echo(f"{folder}: {made} puzzles" + (f", {skipped} skipped: they cannot be broken" if skipped else ""))
+            done = build(plan, folder, workers=workers, progress=advance)
+    typer.echo(f"{folder}: {done.num_examples} puzzles")
+    if done.num_skipped:
+        typer.echo(f"  {done.num_skipped} skipped: they cannot be read or broken")
 
 
-def _source(config: object, seed: int, meshes: Path | None, shapes: str, licences: str | None) -> FractureSource:
+def _source(
+    config: FractureConfig, seed: int, meshes: Path | None, shapes: str, licences: str | None
+) -> FractureSource:
     from eda.data.mesh_files import mesh_source
     from eda.data.puzzles import FractureSource
     from eda.data.shapes import HELD_OUT_KINDS, SHAPES, TRAIN_KINDS

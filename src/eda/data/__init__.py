@@ -2,6 +2,30 @@
 
 from eda.data.build import Built, Plan, build
 from eda.data.example import LOST, OUTER, Example
+from eda.data.fracture import Fracture, FractureConfig
+from eda.data.loader import Batch, Loader
+from eda.data.mesh_files import mesh_source
+from eda.data.prepare import open_source
+from eda.data.puzzles import FractureSource
+from eda.data.shapes import random_shape
 from eda.data.shards import Dataset
+from eda.data.sources import open_examples
 
-__all__ = ["LOST", "OUTER", "Built", "Dataset", "Example", "Plan", "build"]
+__all__ = [
+    "LOST",
+    "OUTER",
+    "Batch",
+    "Built",
+    "Dataset",
+    "Example",
+    "Fracture",
+    "FractureConfig",
+    "FractureSource",
+    "Loader",
+    "Plan",
+    "build",
+    "mesh_source",
+    "open_examples",
+    "open_source",
+    "random_shape",
+]

@@ -27,6 +27,7 @@ _DAMAGE = (
     LookupError,
     EOFError,
     AttributeError,
+    ImportError,  # trimesh asks for a parser it does not have when a file is not what it seems
     RuntimeError,
     RecursionError,
     MemoryError,

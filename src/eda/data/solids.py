@@ -85,9 +85,10 @@ def mesh_of(solid: Manifold) -> Mesh:
 
 
 def origins_of(solid: Manifold) -> tuple[np.ndarray, np.ndarray]:
-    """(F,) each, for the triangles of `mesh_of`: the id of the solid it was cut from, and whether it faces its inside."""
+    """For the triangles of `mesh_of`, (F,) each: the id of the solid it was cut from, and if it faces its inside."""
     raw = solid.to_mesh64()
-    triangles = np.diff(np.array(raw.run_index, dtype=np.int64)) // 3
+    ends = np.array(raw.run_index, dtype=np.int64) // 3
+    triangles = ends[1:] - ends[:-1]
     origin = np.repeat(np.array(raw.run_original_id, dtype=np.int64), triangles)
     return origin, np.repeat(np.array(raw.run_flags, dtype=np.int64) & 1, triangles).astype(bool)
 
@@ -142,10 +143,10 @@ def one_solid(solid: Manifold, what: str) -> Manifold:
 
 
 def simplified(solid: Manifold, most: int) -> Manifold:
-    """The solid with about `most` triangles at most; its surface moves by less than a hundredth of its size."""
-    tolerance = 1e-3 * size_of(solid)
-    for factor in (1, 2, 4, 8):
+    """The solid with `most` triangles or fewer, or as few as it gets while its surface moves by 1 % of its size."""
+    tolerance = 1e-4 * size_of(solid)
+    for doublings in range(7):
         if solid.num_tri() <= most:
             break
-        solid = solid.simplify(factor * tolerance)
+        solid = solid.simplify(2**doublings * tolerance)
     return solid
