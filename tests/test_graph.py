@@ -9,7 +9,7 @@ from reference import haar_rotations
 from shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces
-from eda.cloud import farthest_points, spatial_order
+from eda.cloud import farthest_points, farthest_points_and_gaps, farthest_points_reference, spatial_order
 from eda.graph import Across, Level, Pyramid, kept
 from eda.lie import SE3
 
@@ -64,6 +64,23 @@ def test_a_point_is_never_chosen_twice():
 def test_farthest_points_work_far_from_the_origin_in_float32():
     cloud = (np.round(lumpy_cloud(0, 60)[0] * 64) / 64 + 1000).astype(np.float32)  # exact in float32
     assert farthest_points(cloud, 20).tolist() == farthest_by_brute_force(cloud.astype(np.float64) - 1000, 20)
+
+
+@pytest.mark.parametrize("function", [farthest_points_and_gaps, farthest_points_reference])
+@pytest.mark.parametrize(("size", "count"), [(30, 1), (30, 12), (30, 30)])
+def test_gaps_are_the_distances_to_those_before(function, size, count):
+    cloud = lumpy_cloud(3, size)[0]
+    chosen, gaps = function(cloud, count)
+    assert chosen.tolist() == farthest_by_brute_force(cloud, count)
+    assert gaps[0] == math.inf
+    for i in range(1, count):
+        assert gaps[i] == pytest.approx(min(math.dist(cloud[chosen[i]], cloud[j]) for j in chosen[:i]), rel=1e-14)
+
+
+def test_gaps_of_coincident_points_are_zero():
+    _, gaps = farthest_points_and_gaps(np.repeat(lumpy_cloud(0, 5)[0], 3, axis=0), 15)
+    assert (gaps[:5] > 0).all()
+    assert (gaps[5:] == 0).all()
 
 
 # -- the pyramid -------------------------------------------------------------------------------------------
@@ -181,6 +198,44 @@ def test_the_pyramid_of_a_piece_does_not_depend_on_its_batch():
         assert torch.equal(level.down, torch.cat([first.down, shifted(second.down, below)]))
         assert torch.equal(level.within, torch.cat([first.within, shifted(second.within, here)]))
         below = here
+
+
+@pytest.mark.parametrize("num_nearest", [0, 1, 3])
+def test_collated_pyramids_are_those_built_together(num_nearest):
+    parts = [pieces_of(4, 60), pieces_of(500, 30, 12, seed=5), pieces_of(7, 40, seed=9)]
+    options = {"num_levels": 3, "num_neighbors": K, "num_nearest": num_nearest}
+    alone = [Pyramid.build(part, **options) for part in parts]
+    collated, together = Pyramid.collate(alone), Pyramid.build(Pieces.collate(parts), **options)
+    assert torch.equal(collated.order, together.order)
+    for name, value in vars(together.pieces).items():
+        same = (
+            value is None
+            if getattr(collated.pieces, name) is None
+            else torch.equal(getattr(collated.pieces, name), value)
+        )
+        assert same, name
+    for depth, (one, other) in enumerate(zip(collated.levels, together.levels, strict=True)):
+        assert (one.nearest is None) == (other.nearest is None) == (depth >= num_nearest)
+        for name in ["sizes", "parent", "points", "down", "within", *["nearest"] * (depth < num_nearest)]:
+            assert torch.equal(getattr(one, name), getattr(other, name)), (depth, name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_nearest_of_a_level_is_that_of_brute_force(dtype):
+    """In the same piece, also where another lies in the same place."""
+    pyramid = Pyramid.build(pieces_of(4, 60, 300, dtype=dtype), num_levels=3, num_neighbors=K, num_nearest=2)
+    points, piece = pyramid.pieces.points.double(), checked_piece_of(pyramid.pieces.sizes)
+    for level in pyramid.levels[:2]:
+        distance = (points[:, None] - level.points.double()[None]).square().sum(-1).sqrt()
+        distance[piece[:, None] != checked_piece_of(level.sizes)[None]] = torch.inf
+        found = distance.gather(1, level.nearest[:, None]).squeeze(1)
+        assert torch.equal(found, distance.min(1).values)
+    assert pyramid.levels[2].nearest is None
+
+
+def test_a_pyramid_in_another_precision_keeps_its_nearest():
+    pyramid = Pyramid.build(pieces_of(40, 30), num_levels=2, num_nearest=1)
+    assert torch.equal(pyramid.to(dtype=torch.float32).levels[0].nearest, pyramid.levels[0].nearest)
 
 
 def named_graph(pyramid: Pyramid) -> list[dict[int, tuple[list[int], list[int]]]]:

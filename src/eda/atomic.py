@@ -9,6 +9,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         temporary.write_bytes(content)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())  # or a power cut could leave the name without the content
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

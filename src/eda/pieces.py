@@ -187,11 +187,21 @@ class Puzzle:
         _check_poses(self.solution, self.pieces)
 
     @staticmethod
-    def from_assembled(clouds: Sequence[Cloud], normals: Sequence[Cloud] | None = None, **options: Any) -> Puzzle:
-        """A puzzle from clouds that lie in their assembled position."""
+    def from_assembled(
+        clouds: Sequence[Cloud],
+        normals: Sequence[Cloud] | None = None,
+        *,
+        own: np.ndarray | None = None,
+        **options: Any,
+    ) -> Puzzle:
+        """A puzzle from clouds that lie in their assembled position.
+
+        Pieces that are not the puzzle's `own` (N,) have no place, so the others alone decide where its centre is.
+        """
         pieces = Pieces.from_clouds(clouds, normals, **options)
         eye = SE3.identity(pieces.num_pieces, dtype=torch.float64, device=pieces.points.device)
-        return Puzzle(pieces, centred(pieces.from_user(eye), pieces).to(pieces.points.dtype))
+        counted = None if own is None else torch.from_numpy(own).to(pieces.points.device)
+        return Puzzle(pieces, centred(pieces.from_user(eye), pieces, counted).to(pieces.points.dtype))
 
     @staticmethod
     def collate(batch: Sequence[Puzzle]) -> Puzzle:
@@ -203,10 +213,12 @@ class Puzzle:
         return Puzzle(self.pieces.to(dtype=dtype, device=device), self.solution.to(dtype=dtype, device=device))
 
 
-def centred(poses: SE3, pieces: Pieces) -> SE3:
-    """The same assemblies, each moved so that the centres of its pieces have mean zero. poses (N,)."""
+def centred(poses: SE3, pieces: Pieces, own: Tensor | None = None) -> SE3:
+    """The same assemblies, each moved so that the centres of its pieces, or its `own`, have mean zero. poses (N,)."""
     puzzle = pieces.puzzle_of_piece
-    middle = segment_mean(poses.act(pieces.centroids().to(poses.rotation.dtype)), puzzle, pieces.num_puzzles)
+    counted = slice(None) if own is None else own
+    places = poses.act(pieces.centroids().to(poses.rotation.dtype))
+    middle = segment_mean(places[counted], puzzle[counted], pieces.num_puzzles)
     return SE3(poses.rotation, poses.translation - middle[puzzle])
 
 

@@ -18,10 +18,22 @@ def check_positive(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a positive number, got {value!r}")
 
 
+def check_share(name: str, value: Any) -> None:
+    """A number from 0 to 1."""
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a number from 0 to 1, got {value!r}")
+
+
 def check_switch(name: str, value: Any) -> None:
     """True or False."""
     if type(value) is not bool:
         raise InputError(f"{name} must be true or false, got {value!r}")
+
+
+def check_text(name: str, value: Any) -> None:
+    """A text, also an empty one."""
+    if type(value) is not str:
+        raise InputError(f"{name} must be a text, got {value!r}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -89,9 +89,9 @@ def _claim(folder: Path, config: TrainConfig) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if record.is_file():
-            _check_same(json.loads(record.read_bytes())["config"], values, folder)
+            _check_same(dict(json.loads(record.read_bytes())["config"]), values, folder)
         write_atomically(record, json.dumps({"config": values, **_circumstances()}, indent=2).encode())
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder}: cannot be used as the folder of a run ({error})") from error

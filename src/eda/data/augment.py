@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from eda.data.example import LOST, OUTER, Example
-from eda.errors import InputError
 from eda.pieces import MIN_POINTS
+from eda.settings import check_share
 
 
 @dataclass(frozen=True)
@@ -22,22 +21,21 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         for name in ("keep", "drop", "foreign"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} must lie in [0, 1], got {getattr(self, name)!r}")
+            check_share(name, getattr(self, name))
 
     @property
     def changes_nothing(self) -> bool:
         """Whether every example stays as it is."""
         return self == Augmentation()
 
-    def __call__(self, example: Example, rng: np.random.Generator, another: Callable[[], Example]) -> Example:
-        """A changed example; `another` gives the one that a foreign piece is taken from."""
+    def __call__(self, example: Example, rng: np.random.Generator, another: Example | None) -> Example:
+        """A changed example; `another` is the one that a foreign piece is taken from, where there is one."""
         if self.keep < 1:
             example = crop(example, self.keep, rng)
         if rng.random() < self.drop and example.num_pieces > 2:
             example = without_piece(example, int(rng.integers(example.num_pieces)))
-        if rng.random() < self.foreign:
-            example = with_foreign_piece(example, another(), rng)
+        if rng.random() < self.foreign and another is not None:
+            example = with_foreign_piece(example, another, rng)
         return example
 
 

@@ -78,6 +78,7 @@ def _claim(folder: Path, plan: Plan) -> None:
     manifest = {
         "format": FORMAT,
         "version": VERSION,
+        "num_items": plan.num_items,
         "num_shards": plan.num_shards,
         "shard_size": plan.shard_size,
         "skip_bad": plan.skip_bad,
@@ -125,7 +126,10 @@ def _make_shard(plan: Plan, folder: Path, shard: int) -> int:
     skipped = 0
     for item in plan.items(shard):
         try:
-            examples.extend(plan.make(item))
+            made = list(plan.make(item))
+            for example in made:
+                example.check()
+            examples.extend(made)
         except InputError:
             if not plan.skip_bad:
                 raise

@@ -43,6 +43,8 @@ class Example:
         ):
             if array is not None and array.shape != shape:
                 raise InputError(f"{self.name}: {what} must have shape {shape}, got {array.shape}")
+        if num_pieces and self.sizes.min() < 1:
+            raise InputError(f"{self.name}: piece {int(self.sizes.argmin())} has no points")
         if int(self.sizes.sum()) != count:
             raise InputError(f"{self.name}: the pieces have {int(self.sizes.sum())} points but there are {count}")
         if not np.isfinite(self.points).all():
@@ -68,6 +70,14 @@ class Example:
             contact=None if contact is None else np.concatenate(contact).astype(np.int16),
             foreign=None if foreign is None else np.asarray(foreign, dtype=bool),
         )
+
+    def check(self) -> None:
+        """Raises `InputError` for what cannot be a puzzle."""
+        if self.num_pieces < 2 or self.sizes.min() < MIN_POINTS:
+            raise InputError(
+                f"{self.name}: {self.num_pieces} pieces, the smallest of {min(self.sizes, default=0)} points; "
+                f"a puzzle needs at least 2 pieces of {MIN_POINTS} points"
+            )
 
     @property
     def num_pieces(self) -> int:
@@ -117,12 +127,12 @@ class Example:
             return self.ordered().thinned(budget)
         if budget >= len(self.points):
             return self
-        length = np.partition(self.gaps, len(self.gaps) - budget)[len(self.gaps) - budget]
-        rank = np.concatenate([np.arange(size) for size in self.sizes])
-        keep = (self.gaps >= length) | (rank < MIN_POINTS)
+        keep = np.concatenate([np.arange(size) for size in self.sizes]) < MIN_POINTS
+        keep[np.argsort(-self.gaps, kind="stable")[:budget]] = True
         piece = np.repeat(np.arange(self.num_pieces), self.sizes)
         return self.rows(np.flatnonzero(keep), np.bincount(piece[keep], minlength=self.num_pieces))
 
     def puzzle(self) -> Puzzle:
-        """What the network is given, and its solution."""
-        return Puzzle.from_assembled(self.clouds(), None if self.normals is None else self.clouds(self.normals))
+        """What the network is given, and its solution, in which the object's own pieces are centred."""
+        normals = None if self.normals is None else self.clouds(self.normals)
+        return Puzzle.from_assembled(self.clouds(), normals, own=self.own)

@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from eda.data.augment import Augmentation
 from eda.data.batches import BatchPlan, Item
 from eda.data.example import Example
 from eda.data.ragged import RaggedFile, write_ragged
-from eda.data.shards import Dataset, arrays_of, example_of
+from eda.data.shards import Dataset, arrays_of, example_of, opened
 from eda.errors import InputError
 from eda.graph import Level, Pyramid
 from eda.lie import SE3
@@ -94,16 +93,7 @@ class Graphs:
 
 def make_batch(example: Example, graphs: Graphs) -> Batch:
     """One example as a batch of one; its points are put in the pyramid's order."""
-    puzzle = example.puzzle()
-    pyramid = graphs(puzzle.pieces)
-    return _with_pyramid(example.rows(pyramid.order.numpy(), example.sizes), pyramid, puzzle.solution)
-
-
-def _with_pyramid(example: Example, pyramid: Pyramid, solution: SE3) -> Batch:
-    """An example whose points are in the pyramid's order already."""
-    in_order = Pyramid(pyramid.pieces, torch.arange(len(pyramid.order)), pyramid.levels)
-    on_break = None if example.on_break is None else torch.from_numpy(example.on_break)
-    return Batch(in_order, solution, on_break, None if example.own.all() else torch.from_numpy(example.own))
+    return _from_cache(_to_cache(example, graphs), graphs)  # by the same way as the cached ones, so to the same bits
 
 
 @dataclass
@@ -150,7 +140,10 @@ class Loader:
         settings = {"points": self.plan.points_per_example, **vars(self.graphs)}
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
         folder = self.dataset.folder / f"pyramids-{key}"
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:  # a dataset that cannot be written to: the pyramids are built every time
+            return None
         return folder
 
 
@@ -195,7 +188,8 @@ class _Reader(TorchDataset[Batch]):
             file = _cached_shard(self.dataset, item.shard, self.cache_folder, self.points, self.graphs)
             return _from_cache(file[item.row], self.graphs)
         shard, rng = self.dataset.shard(item.shard), np.random.default_rng(item.seed)
-        changed = self.augmentation(shard[item.row], rng, lambda: shard[int(rng.integers(len(shard)))])
+        another = (item.row + 1 + int(rng.integers(max(1, len(shard) - 1)))) % len(shard)
+        changed = self.augmentation(shard[item.row], rng, None if another == item.row else shard[another])
         return make_batch(changed.thinned(self.points), self.graphs)
 
 
@@ -205,12 +199,7 @@ def _cached_shard(dataset: Dataset, number: int, folder: Path, points: int, grap
     if not path.is_file():
         items = [_to_cache(example.thinned(points), graphs) for example in dataset.shard(number)]
         write_ragged(path, items, {})
-    return _open_cached(path)
-
-
-@lru_cache(maxsize=64)
-def _open_cached(path: Path) -> RaggedFile:
-    return RaggedFile(path)
+    return opened(RaggedFile, path)
 
 
 _INDEX_TABLES = ("sizes", "parent", "down", "within", "nearest")
@@ -241,4 +230,5 @@ def _from_cache(arrays: dict[str, np.ndarray], graphs: Graphs) -> Batch:
         levels.append(level)
         below = level.points
     pyramid = Pyramid(puzzle.pieces, torch.arange(len(example.points)), tuple(levels))
-    return _with_pyramid(example, pyramid, puzzle.solution)
+    on_break = None if example.on_break is None else torch.from_numpy(example.on_break)
+    return Batch(pyramid, puzzle.solution, on_break, None if example.own.all() else torch.from_numpy(example.own))

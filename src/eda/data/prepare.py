@@ -97,7 +97,7 @@ def prepare(
     """Write a dataset as shards into `folder`; interrupted work goes on where it stopped."""
     source = open_source(name, path, **(options or {}))
     chosen = {key: getattr(source, key) for key in options_of(name)}
-    description = {"source": name, "path": str(Path(path).resolve()), "options": chosen, "num_items": len(source)}
+    description = {"source": name, "path": str(Path(path).resolve()), "options": chosen}
     plan = Plan(_Make(source), len(source), description, skip_bad=skip_bad)
     built = build(plan, folder, workers=workers, progress=progress)
     left_out = len(source) - built.num_examples - built.num_skipped

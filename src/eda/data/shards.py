@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from eda.data.example import Example
 from eda.data.ragged import RaggedFile, write_ragged
 from eda.errors import InputError
+
+_File = TypeVar("_File")
 
 FORMAT, VERSION = "eda-dataset", 1
 MANIFEST = "dataset.json"
@@ -48,12 +50,8 @@ def example_of(name: str, arrays: Mapping[str, np.ndarray]) -> Example:
 
 def write_shard(path: Path, examples: Sequence[Example], skipped: int = 0) -> None:
     """Examples in farthest-point order as one file. Examples of one shard must know the same about their points."""
-    metadata = {
-        "format": FORMAT,
-        "version": str(VERSION),
-        "names": json.dumps([example.name for example in examples]),
-        "skipped": str(skipped),
-    }
+    names = [example.name for example in examples]
+    metadata = {"format": FORMAT, "version": VERSION, "names": names, "skipped": skipped}
     write_ragged(path, [arrays_of(example.ordered()) for example in examples], metadata)
 
 
@@ -63,31 +61,26 @@ class Shard(Sequence[Example]):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = RaggedFile(path)
-        try:
-            self.names: list[str] = json.loads(self._file.metadata["names"])
-            self.skipped = int(self._file.metadata["skipped"])
-        except (KeyError, ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not a shard of a dataset ({type(error).__name__}: {error})") from error
-        if len(self.names) != len(self._file):
-            raise InputError(f"{path}: damaged: {len(self.names)} names for {len(self._file)} examples")
+        known = self._file.metadata
+        names, version, skipped = known.get("names"), known.get("version"), known.get("skipped")
+        if known.get("format") != FORMAT or not isinstance(names, list) or type(skipped) is not int:
+            raise InputError(f"{path}: not a shard of a dataset")
+        _check_version(version, path)
+        if len(names) != len(self._file):
+            raise InputError(f"{path}: damaged: {len(names)} names for {len(self._file)} examples")
+        self.names: list[str] = names
+        self.skipped: int = skipped
+        # (S,) points and pieces of each example
+        self.num_points = self._file.rows("points") if names else np.zeros(0, np.int64)
+        self.num_pieces = self._file.rows("sizes") if names else np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    @property
-    def num_points(self) -> np.ndarray:
-        """(S,) points of each example."""
-        return self._file.rows("points") if len(self) else np.zeros(0, np.int64)
-
-    @property
-    def num_pieces(self) -> np.ndarray:
-        """(S,) pieces of each example."""
-        return self._file.rows("sizes") if len(self) else np.zeros(0, np.int64)
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return example_of(self.names[index], self._file[index])
+        return example_of(self.names[index], self._file[index % len(self)])
 
 
 class Dataset(Sequence[Example]):
@@ -110,11 +103,11 @@ class Dataset(Sequence[Example]):
 
     def shard(self, index: int) -> Shard:
         """The shard with this number; the last few stay open."""
-        return _open_shard(self.shard_paths[index])
+        return opened(Shard, self.shard_paths[index])
 
     @cached_property
     def _first(self) -> np.ndarray:
-        lengths = [len(_open_shard.__wrapped__(path)) for path in self.shard_paths]
+        lengths = [len(Shard(path)) for path in self.shard_paths]
         return np.concatenate([[0], np.cumsum(lengths)])
 
     @property
@@ -140,9 +133,19 @@ class Dataset(Sequence[Example]):
             yield from (shard[i] for i in range(len(shard)))
 
 
-@lru_cache(maxsize=8)
-def _open_shard(path: Path) -> Shard:
-    return Shard(path)
+def opened(kind: Callable[[Path], _File], path: Path) -> _File:
+    """A file opened by its class; the last few stay open, unless another file now lies there."""
+    try:
+        there = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+    return _opened(kind, path, (there.st_mtime_ns, there.st_size, there.st_ino))
+
+
+# More than the shards that are mixed in training, with their pyramids.
+@lru_cache(maxsize=64)
+def _opened(kind: Callable[[Path], Any], path: Path, version: tuple[int, ...]) -> Any:
+    return kind(path)
 
 
 def shard_name(index: int) -> str:
@@ -162,6 +165,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path}: damaged ({type(error).__name__}: {error})") from error
     if manifest.get("format") != FORMAT or type(num_shards) is not int or num_shards < 0:
         raise InputError(f"{path}: not the description of an Eda dataset")
+    _check_version(version, path)
+    return manifest
+
+
+def _check_version(version: Any, path: Path) -> None:
     if type(version) is not int or version > VERSION:
         raise InputError(f"{path}: written by a newer Eda (version {version}); upgrade eda-assembly")
-    return manifest

@@ -15,7 +15,6 @@ import numpy as np
 
 from eda.data.example import Example
 from eda.errors import InputError
-from eda.pieces import MIN_POINTS
 
 Item = TypeVar("Item")
 
@@ -52,11 +51,7 @@ class Source(ABC, Generic[Item]):
         if not 0 <= index < len(self):
             raise IndexError(f"{len(self)} puzzles, not one number {index}")
         example = self.read(self.items[index])
-        if example.num_pieces < 2 or example.sizes.min() < MIN_POINTS:
-            raise InputError(
-                f"{example.name}: {example.num_pieces} pieces, the smallest of {example.sizes.min()} points; "
-                f"a puzzle needs at least 2 pieces of {MIN_POINTS} points"
-            )
+        example.check()
         return example
 
     def __iter__(self) -> Iterator[Example]:

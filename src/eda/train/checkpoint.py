@@ -53,12 +53,16 @@ def load_state(
 ) -> dict[str, int] | None:
     """Put the last good state back; its progress, or None where there is none yet."""
     files = [folder / name for name in (LAST, BEFORE) if (folder / name).is_file()]
+    damaged: list[Path] = []
     for path in files:
         try:
             tensors, progress = _read(path)
         except (SafetensorError, OSError, KeyError, ValueError):
+            damaged.append(path)
             continue
         _restore(path, tensors, model, average, optimizer)
+        for useless in damaged:
+            useless.unlink()  # or the next save would move it over the good one
         return progress
     if files:
         raise InputError(f"{folder}: the saved state is damaged; delete {LAST} and {BEFORE} to begin anew")

@@ -12,7 +12,7 @@ from eda.data.augment import Augmentation
 from eda.errors import InputError
 from eda.model import EdaConfig
 from eda.nn import NetworkConfig
-from eda.settings import check_positive, check_whole
+from eda.settings import check_positive, check_share, check_switch, check_text, check_whole
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,10 @@ class OptimizerConfig:
         for name in ("lr", "clip"):
             check_positive(name, getattr(self, name))
         for name in ("ema", "final_lr", "weight_decay"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} must lie in [0, 1), got {getattr(self, name)!r}")
+            check_share(name, getattr(self, name))
+            if getattr(self, name) == 1:
+                raise InputError(f"{name} must be below 1")
+        check_switch("bfloat16", self.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,12 @@ class DataConfig:
         for name in ("points_per_example", "points_per_batch", "draws"):
             check_whole(name, getattr(self, name), 1, 2**40)
         check_whole("workers", self.workers, 0, 4096)
+        for name in ("train", "validation"):
+            check_text(name, getattr(self, name))
+        if type(self.max_pieces) is not tuple:
+            raise InputError(f"max_pieces must be numbers such as (2, 4, 8), got {self.max_pieces!r}")
+        for most in self.max_pieces:
+            check_whole("max_pieces", most, 2, 2**31)
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,10 @@ class TrainConfig:
     watch: WatchConfig = field(default_factory=WatchConfig)
     seed: int = 0
     begin_with: str = ""  # a model file whose weights to begin with; empty: new ones
+
+    def __post_init__(self) -> None:
+        check_whole("seed", self.seed, 0, 2**63)
+        check_text("begin_with", self.begin_with)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> TrainConfig:
@@ -135,13 +147,14 @@ def overridden(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
             table = table.get(folder) if isinstance(table, dict) else None
         if not isinstance(table, dict) or name not in table:
             raise InputError(f"--set {setting}: there is no setting {path!r}")
-        table[name] = _parsed(text)
+        table[name] = _parsed(text, table[name])
     return TrainConfig.from_dict(values)
 
 
-def _parsed(text: str) -> Any:
-    """A Python literal, or the text itself, so that names and paths need no quotes."""
+def _parsed(text: str, before: Any) -> Any:
+    """A Python literal, or the text itself, so that names and paths need no quotes, not even a folder called 2024."""
     try:
-        return ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+    return text if isinstance(before, str) and not isinstance(value, str) else value

@@ -32,6 +32,9 @@ from eda.train.watch import Step, Watcher
 
 MODEL_FILE = "model.safetensors"
 
+# Steps in a row that may come to nothing before the run gives up.
+PATIENCE = 10
+
 
 class Objective(nn.Module):
     """The loss as a module, since that is what DistributedDataParallel wraps."""
@@ -164,6 +167,7 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
     """Train until the config's last step, or until asked to stop; goes on from the state in `folder`."""
     run = Run(config, folder, ranks)
     batches = run.loader.batches(run.used)
+    troubles = 0
     watcher.begin(run.step, config.optimizer.steps)
     with _stop_on_signal() as asked_to_stop:
         while run.step < config.optimizer.steps and not ranks.any(asked_to_stop[0]):
@@ -171,12 +175,16 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
             made = run.advance(batches)
             trouble = watcher.trouble(made)
             if trouble:
+                troubles += 1
+                if troubles == PATIENCE:
+                    raise InputError(f"{folder}: {troubles} steps in a row came to nothing, the last with {trouble}")
                 used = run.used
                 run.resume()
                 run.used = used  # the batches that led there are not tried again
                 watcher.report_trouble(trouble, run.step)
                 continue
             run.accept()
+            troubles = 0
             watcher.stepped(run.step, made, time.perf_counter() - start, run.loader.waited)
             if run.step % config.watch.checkpoint_every == 0:
                 run.save()

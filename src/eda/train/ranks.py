@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from eda.settings import check_choice
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -40,6 +42,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     """Take part in the group of processes that `torchrun` announces in the environment, if it does."""
     world, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    check_choice("device", kind, ("cpu", "cuda"))
     here = torch.device(kind, local) if kind == "cuda" else torch.device(kind)
     if world == 1:
         yield Ranks(0, 1, here)

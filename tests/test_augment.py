@@ -1,0 +1,192 @@
+"""Chance in training: crops, lost pieces and pieces of other objects, with labels that stay true."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from datasets import lumpy_example
+from shapes import lumpy_cloud
+
+from eda import InputError
+from eda.data import LOST, OUTER, Example
+from eda.data.augment import Augmentation, crop, with_foreign_piece, without_piece
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def labelled(*contact: list[int], seed: int = 0) -> Example:
+    """One piece for every list of labels, one point for every label."""
+    clouds = [lumpy_cloud(seed + i, len(labels))[0] for i, labels in enumerate(contact)]
+    return Example.from_clouds("labelled", clouds, clouds, [np.array(labels) for labels in contact]).ordered()
+
+
+def rows_of(part: np.ndarray, whole: np.ndarray) -> list[int]:
+    """Which rows of the whole the part consists of."""
+    places = {point.tobytes(): row for row, point in enumerate(whole)}
+    return [places[point.tobytes()] for point in part]
+
+
+def same(a: Example, b: Example) -> bool:
+    names = ("points", "sizes", "normals", "contact", "foreign", "gaps")
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
+
+
+# -- crops -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.7, 1.0])
+def test_a_crop_keeps_its_share_of_every_piece(keep):
+    example = lumpy_example(0, 4, 100)
+    shares = np.concatenate([crop(example, keep, rng(seed)).sizes / example.sizes for seed in range(50)])
+    assert shares.min() >= keep - 0.01
+    assert shares.max() <= 1
+    assert shares.mean() == pytest.approx((keep + 1) / 2, abs=0.03), "uniform in [keep, 1]"
+
+
+def test_a_crop_is_a_cut_by_a_plane():
+    """What is kept and what is cut away can be told apart by a plane: by a linear programme without a solution else."""
+    from scipy.optimize import linprog
+
+    example = lumpy_example(1, 3, 60)
+    cut = crop(example, 0.4, rng(3))
+    for whole, part in zip(example.clouds(), cut.clouds(), strict=True):
+        kept = np.isin(np.arange(len(whole)), rows_of(part, whole))
+        assert kept.sum() == len(part) < len(whole)
+        side = np.where(kept, 1.0, -1.0)[:, None] * np.hstack([whole, np.ones((len(whole), 1))])
+        assert linprog(np.zeros(4), A_ub=side, b_ub=-np.ones(len(whole)), bounds=(None, None)).status == 0
+
+
+def test_pieces_are_cut_in_directions_of_their_own():
+    """Of twins that are cut in the same direction, one is a part of the other."""
+    cloud = lumpy_cloud(0, 80)[0]
+    twins = Example.from_clouds("twins", [cloud, cloud])
+    cuts = [crop(twins, 0.3, rng(seed)).clouds() for seed in range(10)]
+    pairs = [[set(rows_of(part, twins.clouds()[0])) for part in cut] for cut in cuts]
+    assert any(not first <= second and not second <= first for first, second in pairs)
+
+
+def test_labels_follow_a_crop_and_its_order_is_forgotten():
+    example = lumpy_example(0, 3, 60).ordered()
+    cut = crop(example, 0.5, rng(1))
+    rows = rows_of(cut.points, example.points)
+    assert np.array_equal(cut.contact, example.contact[rows])
+    assert np.array_equal(cut.normals, example.normals[rows])
+    assert cut.gaps is None, "the farthest-point order of a part is another one"
+    assert sum(cut.sizes) == len(cut.points)
+
+
+@pytest.mark.parametrize("size", [4, 5, 9])
+def test_a_crop_leaves_enough_to_orient_a_piece(size):
+    example = Example.from_clouds("small", [lumpy_cloud(i, size)[0] for i in range(2)])
+    assert min(crop(example, 0.0, rng(seed)).sizes.min() for seed in range(20)) == 4
+
+
+# -- lost pieces -------------------------------------------------------------------------------------------
+
+
+def test_what_touched_a_lost_piece_still_lies_on_a_break():
+    example = labelled([OUTER, 1, 2, 3, LOST], [0, 2, OUTER, 3], [1, 1, 0, 3, 3], [2, OUTER, 0, 1])
+    left = without_piece(example, 1)
+    names = {OUTER: OUTER, LOST: LOST, 0: 0, 1: LOST, 2: 1, 3: 2}
+    kept = [0, 2, 3]
+    expected = np.concatenate([[names[int(v)] for v in example.clouds(example.contact)[piece]] for piece in kept])
+    assert left.contact.tolist() == expected.tolist()
+    assert left.contact.dtype == np.int16
+    assert np.array_equal(left.points, np.concatenate([example.clouds()[piece] for piece in kept]))
+    assert np.array_equal(left.normals, np.concatenate([example.clouds(example.normals)[piece] for piece in kept]))
+    assert np.array_equal(left.gaps, np.concatenate([example.clouds(example.gaps)[piece] for piece in kept]))
+    assert left.sizes.tolist() == [5, 5, 4]
+    on_break = [example.clouds(example.on_break)[piece] for piece in kept]
+    assert np.array_equal(left.on_break, np.concatenate(on_break)), "no point leaves its break"
+
+
+@pytest.mark.parametrize("piece", [0, 3])
+def test_the_first_and_the_last_piece_can_be_lost(piece):
+    example = lumpy_example(0, 4)
+    left = without_piece(example, piece)
+    assert left.sizes.tolist() == np.delete(example.sizes, piece).tolist()
+    assert left.contact.max() < 3
+
+
+def test_foreign_pieces_stay_foreign_when_another_is_lost():
+    example = replace(lumpy_example(0, 4), foreign=np.array([False, False, True, False]))
+    assert without_piece(example, 0).own.tolist() == [True, False, True]
+    assert without_piece(example, 2).own.tolist() == [True, True, True]
+
+
+def test_pieces_without_labels_can_be_lost():
+    assert without_piece(replace(lumpy_example(0, 3), contact=None), 0).contact is None
+
+
+# -- foreign pieces ----------------------------------------------------------------------------------------
+
+
+def test_a_foreign_piece_is_marked_and_keeps_its_breaks():
+    mine, other = lumpy_example(0, 3).ordered(), labelled([OUTER, 0, LOST, 2, 1], seed=50)
+    mixed = with_foreign_piece(mine, other, rng())
+    assert mixed.name == mine.name
+    assert mixed.own.tolist() == [True, True, True, False]
+    assert mixed.sizes.tolist() == [*mine.sizes, 5]
+    for name in ("points", "normals", "gaps"):
+        assert np.array_equal(getattr(mixed, name), np.concatenate([getattr(mine, name), getattr(other, name)])), name
+    assert np.array_equal(mixed.contact[:-5], mine.contact)
+    assert np.array_equal(mixed.contact[-5:], np.where(other.contact == OUTER, OUTER, LOST))
+    assert mixed.contact.dtype == np.int16
+
+
+def test_any_piece_of_the_other_may_come():
+    mine, other = lumpy_example(0, 2), lumpy_example(1, 3)
+    came = {int(with_foreign_piece(mine, other, rng(seed)).sizes[-1]) for seed in range(30)}
+    assert came == set(other.sizes.tolist())
+    for seed in range(3):
+        piece = with_foreign_piece(mine, other, rng(seed)).clouds()[-1]
+        assert any(np.array_equal(piece, cloud) for cloud in other.clouds())
+
+
+def test_what_only_one_knows_is_not_known_of_the_mix():
+    mine = lumpy_example(0, 2).ordered()
+    assert with_foreign_piece(mine, lumpy_example(1, 2, normals=False), rng()).normals is None
+    assert with_foreign_piece(mine, replace(lumpy_example(1, 2), contact=None), rng()).contact is None
+    assert with_foreign_piece(mine, lumpy_example(1, 2), rng()).gaps is None
+
+
+# -- all of them -------------------------------------------------------------------------------------------
+
+
+def another() -> Example:
+    return lumpy_example(9, 2).ordered()
+
+
+def test_nothing_happens_by_default():
+    example = lumpy_example().ordered()
+    assert Augmentation().changes_nothing
+    assert Augmentation()(example, rng(), another()) is example
+
+
+@pytest.mark.parametrize("setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0)])
+def test_the_same_seed_changes_the_same(setting):
+    augmentation, example = Augmentation(**setting), lumpy_example(0, 4, 50).ordered()
+    assert not augmentation.changes_nothing
+    changed = [augmentation(example, rng(seed), another()) for seed in (1, 1, 2)]
+    assert same(changed[0], changed[1])
+    assert not same(changed[0], example)
+    assert setting.get("foreign") or not same(changed[0], changed[2])
+
+
+def test_chances_are_what_they_are_said_to_be():
+    augmentation, example = Augmentation(drop=0.3, foreign=0.2), lumpy_example(0, 3, 10).ordered()
+    changed = [augmentation(example, rng(seed), another()) for seed in range(600)]
+    assert np.mean([not e.own.all() for e in changed]) == pytest.approx(0.2, abs=0.05)
+    assert np.mean([e.own.sum() == 2 for e in changed]) == pytest.approx(0.3, abs=0.06)
+
+
+def test_two_pieces_are_never_made_one():
+    assert Augmentation(drop=1.0)(lumpy_example(0, 2), rng(), another()).num_pieces == 2
+
+
+@pytest.mark.parametrize("setting", [dict(keep=1.1), dict(keep=-0.1), dict(drop=2), dict(foreign=float("nan"))])
+def test_shares_outside_of_zero_and_one_are_an_input_error(setting):
+    with pytest.raises(InputError, match=f"{next(iter(setting))} must be a number from 0 to 1"):
+        Augmentation(**setting)
