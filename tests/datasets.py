@@ -40,9 +40,9 @@ def tiny_run(dataset: Path, *, steps: int = 20, **settings: object) -> TrainConf
 
     network = replace(TINY_NETWORK, num_levels=1, max_degree=1, break_head=True)
     return TrainConfig(
-        model=EdaConfig(network, noise_std=0.5),
+        model=EdaConfig(network, noise_std=0.5, num_points=60),
         optimizer=OptimizerConfig(**{"steps": steps, "lr": 1e-3, "warmup": 3, **settings}),
-        data=DataConfig(train=str(dataset), points_per_example=60, points_per_batch=120),
+        data=DataConfig(train=str(dataset), points_per_batch=120),
         watch=WatchConfig(log_every=1, checkpoint_every=3),
         seed=3,
     )

@@ -459,8 +459,9 @@ def test_without_torchrun_there_is_one_process(monkeypatch):
 
 
 def test_the_data_of_a_run_are_those_of_its_config(dataset, tmp_path):
-    data = DataConfig(str(dataset.folder), points_per_example=33, points_per_batch=77, max_pieces=(3, 5), workers=2)
-    run = Run(replace(tiny_run(dataset.folder), data=data), tmp_path, ALONE)
+    config = tiny_run(dataset.folder)
+    data = DataConfig(str(dataset.folder), points_per_batch=77, max_pieces=(3, 5), workers=2)
+    run = Run(replace(config, data=data, model=replace(config.model, num_points=33)), tmp_path, ALONE)
     plan, graphs = run.loader.plan, run.loader.graphs
     assert (plan.points_per_example, plan.points_per_batch, plan.max_pieces, plan.seed) == (33, 77, (3, 5), 3)
     assert (graphs.num_levels, graphs.ratio, graphs.num_neighbors, graphs.num_nearest) == (1, 0.25, 4, 1)

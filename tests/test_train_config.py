@@ -154,8 +154,8 @@ def test_a_recipe_is_a_run_that_could_begin(name):
         model = Eda(config.model)
     assert sum(parameter.numel() for parameter in model.parameters()) > 1000
     data = config.data
-    BatchPlan(data.points_per_batch, data.points_per_example, data.max_pieces)
-    assert data.points_per_batch >= data.points_per_example
+    BatchPlan(data.points_per_batch, config.model.num_points, data.max_pieces)
+    assert data.points_per_batch >= config.model.num_points
     assert config.optimizer.warmup < config.optimizer.steps
     assert recipe() == config
 

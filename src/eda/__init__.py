@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from eda.assembly import Assembly, assemble
     from eda.errors import InputError
     from eda.lie import SE3
     from eda.model import Eda, EdaConfig, load
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Assembly": "eda.assembly",
+    "assemble": "eda.assembly",
     "InputError": "eda.errors",
     "SE3": "eda.lie",
     "Eda": "eda.model",
@@ -26,7 +29,18 @@ _HOME = {
     "Puzzle": "eda.pieces",
 }
 
-__all__ = ["SE3", "Eda", "EdaConfig", "InputError", "NetworkConfig", "Pieces", "Puzzle", "load"]
+__all__ = [
+    "SE3",
+    "Assembly",
+    "Eda",
+    "EdaConfig",
+    "InputError",
+    "NetworkConfig",
+    "Pieces",
+    "Puzzle",
+    "assemble",
+    "load",
+]
 
 
 def __dir__() -> list[str]:

@@ -77,7 +77,7 @@ class Pyramid:
             level = _join([chain[depth] for chain in chains], fine_sizes, below)
             levels.append(level)
             below, fine_sizes = level.points, level.sizes
-        levels[:num_nearest] = [_with_nearest(level, pieces) for level in levels[:num_nearest]]
+        levels[:num_nearest] = [replace(level, nearest=nearest_rows(level, pieces)) for level in levels[:num_nearest]]
         return Pyramid(pieces, order, tuple(levels))
 
     @staticmethod
@@ -124,14 +124,15 @@ def _stacked(levels: list[Level], below: list[int]) -> tuple[Level, list[int]]:
     return stacked, here
 
 
-def _with_nearest(level: Level, pieces: Pieces) -> Level:
+def nearest_rows(level: Level, pieces: Pieces) -> Tensor:
+    """(P,) the row of a level nearest to each point of the pieces, which may have other points than the pyramid's."""
     coarse = torch.split(level.points.detach().to("cpu", torch.float64), level.sizes.tolist())
     first = starts(level.sizes).tolist()
     rows = [
         cKDTree(cloud.numpy()).query(fine)[1] + start
         for cloud, fine, start in zip(coarse, _exact_clouds(pieces), first, strict=True)
     ]
-    return replace(level, nearest=torch.from_numpy(np.concatenate(rows)).to(level.points.device))
+    return torch.from_numpy(np.concatenate(rows)).to(level.points.device)
 
 
 def kept(size: int, ratio: float, num_neighbors: int) -> int:

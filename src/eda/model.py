@@ -29,6 +29,7 @@ from eda.nn import EdaNetwork, NetworkConfig, Tokens
 from eda.pieces import Pieces, Puzzle
 from eda.segment import ranges
 from eda.settings import check_choice, check_positive, check_whole
+from eda.weights import path_of
 
 FILE_VERSION = 1
 
@@ -42,12 +43,14 @@ class EdaConfig:
     tau_sampler: str = "logit_normal"
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
+    num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
 
     def __post_init__(self) -> None:
         check_positive("noise_std", self.noise_std)
         check_choice("tau_sampler", self.tau_sampler, tuple(TAU_SAMPLERS))
         check_positive("translation_weight", self.translation_weight)
         check_positive("break_weight", self.break_weight)
+        check_whole("num_points", self.num_points, 1, 2**40)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
@@ -245,11 +248,17 @@ class Eda(nn.Module):
         return VelocityField(self.network, pyramid, draws, levels=levels), breaks
 
     @torch.no_grad()
-    def break_probability(self, pieces: Pieces | Pyramid) -> Tensor:
-        """How likely every point lies on a break surface. -> (P,), in the order of the points that were given."""
+    def break_probability(self, pieces: Pieces | Pyramid, at: Pieces | None = None) -> Tensor:
+        """How likely every point lies on a break surface. -> (P,), in the order of the points that were given.
+
+        The network looks at `pieces`, as dense as what it was trained on, and judges their points, or those of `at`:
+        the same pieces in the same frames at any density.
+        """
         pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
         levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
-        probability = torch.sigmoid(self.network.break_logits(pyramid, levels))
+        probability = torch.sigmoid(self.network.break_logits(pyramid, levels, at))
+        if at is not None:
+            return probability
         return torch.empty_like(probability).index_copy_(0, pyramid.order, probability)
 
     def sample(self, pieces: Pieces, samples: int = 1, **options: Any) -> SE3:
@@ -314,8 +323,11 @@ class Eda(nn.Module):
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:
-        """Read a file written by `save`, in float32. Nothing in the file is ever executed."""
-        path = FilePath(path)
+        """Read a file written by `save`, or a model that ships with the package by its name, in float32.
+
+        Nothing in the file is ever executed.
+        """
+        path = path_of(FilePath(path))
         if not path.is_file():
             raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
         try:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from eda.cli.assemble import assemble, models
 from eda.cli.check import check
 from eda.cli.evaluate import evaluate
 from eda.cli.fracture import fracture
@@ -39,12 +40,12 @@ def _options(
     pass
 
 
-for command in (fracture, prepare, show, train, evaluate, check):
+for command in (assemble, models, fracture, prepare, show, train, evaluate, check):
     app.command()(command)
 
 
 def main() -> None:
-    """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+    """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted."""
     from eda.errors import InputError
 
     try:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eda.graph import Pyramid
+from eda.graph import Pyramid, nearest_rows
 from eda.lie.wigner import degree_rows, harmonics
 from eda.nn.config import NetworkConfig
 from eda.nn.layers import EquivariantNorm
+from eda.pieces import Pieces
 
 # Levels that are asked: the first sees the roughness around a point, the second the form of its surroundings.
 NUM_LEVELS = 2
@@ -30,25 +31,28 @@ class BreakHead(nn.Module):
         self.answers = nn.ModuleList(nn.Linear(views * channels, channels) for _ in range(self.num_levels))
         self.judge = nn.Sequential(nn.SiLU(), nn.Linear(channels, channels), nn.SiLU(), nn.Linear(channels, 1))
 
-    def forward(self, pyramid: Pyramid, levels: list[Tensor]) -> Tensor:
-        """Features (P', M, C) of the encoder's levels -> logits (P,) of the pyramid's points."""
-        answers = [
-            self.answers[depth](self._seen_from(pyramid, depth, self.norms[depth](levels[depth])))
-            for depth in range(self.num_levels)
-        ]
+    def forward(self, pyramid: Pyramid, levels: list[Tensor], at: Pieces | None = None) -> Tensor:
+        """Features (P', M, C) of the encoder's levels -> logits (P,) of the pyramid's points.
+
+        Or of other points: `at` are the same pieces, in the same frames, at any density.
+        """
+        pieces = pyramid.pieces if at is None else at
+        answers = []
+        for depth, level in enumerate(pyramid.levels[: self.num_levels]):
+            nearest = level.nearest if at is None else nearest_rows(level, at)
+            assert nearest is not None, "Eda.pyramid builds what a network with this head needs"
+            features = self.norms[depth](levels[depth])[nearest]
+            offset = pieces.points - level.points[nearest]
+            answers.append(self.answers[depth](self._views(features, offset, pieces.normals, depth)))
         return self.judge(torch.stack(answers).sum(0)).squeeze(-1)
 
-    def _seen_from(self, pyramid: Pyramid, depth: int, features: Tensor) -> Tensor:
-        """The invariants of every finest point and the point of a level nearest to it. -> (P, views * C)."""
-        level, pieces = pyramid.levels[depth], pyramid.pieces
-        assert level.nearest is not None, "Eda.pyramid builds what a network with this head needs"
-        asked = features[level.nearest]
-        offset = pieces.points - level.points[level.nearest]
+    def _views(self, asked: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
+        """The invariants of every point and the features of the point it asks. -> (P, views * C)."""
         reach = self.config.reach(depth + 1)
         offset = offset / (torch.linalg.vector_norm(offset, dim=-1, keepdim=True) + reach)
         views = [asked[:, 0], *_products(asked, offset, range(1, self.config.max_degree + 1))]
-        if pieces.normals is not None:
-            views += _products(asked, pieces.normals, self.config.normal_degrees[1:])
+        if normals is not None:
+            views += _products(asked, normals, self.config.normal_degrees[1:])
         return torch.cat(views, dim=-1)
 
 

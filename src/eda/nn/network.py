@@ -27,6 +27,7 @@ from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.breaks import BreakHead
 from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
+from eda.pieces import Pieces
 from eda.segment import ranges, segment_softmax, segment_sum
 
 
@@ -122,11 +123,11 @@ class EdaNetwork(nn.Module):
         return levels
 
     @full_precision
-    def break_logits(self, pyramid: Pyramid, levels: list[Tensor]) -> Tensor:
-        """From the levels of `descend`: the logit (P,) of lying on a break, for every point of the pyramid."""
+    def break_logits(self, pyramid: Pyramid, levels: list[Tensor], at: Pieces | None = None) -> Tensor:
+        """From the levels of `descend`: the logit (P,) of lying on a break, for the pyramid's points or those `at`."""
         if self.breaks is None:
             raise InputError("this network has no break head: make one with break_head=True")
-        return self.breaks(pyramid, levels)
+        return self.breaks(pyramid, levels, at)
 
     @full_precision
     def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:

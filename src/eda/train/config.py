@@ -48,7 +48,6 @@ class DataConfig:
 
     train: str = ""  # folder of a dataset
     validation: str = ""  # folder of a dataset of unseen objects; empty: no validation
-    points_per_example: int = 5000  # what a puzzle is thinned to
     points_per_batch: int = 50_000
     draws: int = 1  # noises and taus per puzzle; they share one pass of an encoder without time
     max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last one stays
@@ -56,7 +55,7 @@ class DataConfig:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("points_per_example", "points_per_batch", "draws"):
+        for name in ("points_per_batch", "draws"):
             check_whole(name, getattr(self, name), 1, 2**40)
         check_whole("workers", self.workers, 0, 4096)
         for name in ("train", "validation"):

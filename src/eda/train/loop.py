@@ -84,7 +84,7 @@ class Run:
         data, network = self.config.data, self.config.model.network
         plan = BatchPlan(
             points_per_batch=data.points_per_batch,
-            points_per_example=data.points_per_example,
+            points_per_example=self.config.model.num_points,
             max_pieces=data.max_pieces,
             seed=self.config.seed,
             rank=self.ranks.rank,
