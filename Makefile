@@ -6,7 +6,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo   set up .venv and check the equivariance of the network, untrained"
+	@echo "make demo   set up .venv, break an object, put it together and write a report"
 	@echo "make test   set up what is missing and run the tests"
 	@echo "make lint   ruff, mypy and import-linter"
 	@echo "make clean  remove .venv and every cache"
@@ -19,8 +19,11 @@ help:
 
 setup: .venv/.installed
 
+# A kind of object that the model was not trained on.
 demo: setup
-	$(BIN)/eda check
+	rm -rf demo
+	$(BIN)/eda fracture demo/broken --puzzles 1 --shapes bust --pieces 3-3 --seed 7 --as meshes --quiet
+	$(BIN)/eda assemble demo/broken/000000-bust --out demo/assembled --in-place
 
 test: setup
 	$(BIN)/python -m pytest
@@ -32,5 +35,5 @@ lint: setup
 	$(BIN)/lint-imports
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
+	rm -rf demo .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
 	find . -name __pycache__ -type d -exec rm -rf {} +

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from eda.cloud import voxel_grid
+from eda.cloud import estimate_normals, voxel_grid
 from eda.errors import InputError
 
 
@@ -98,3 +99,42 @@ def test_points_that_are_not_finite_are_refused(value):
     points[2, 1] = value
     with pytest.raises(InputError, match="finite"):
         voxel_grid(points, 1.0)
+
+
+# -- normals -------------------------------------------------------------------------------------------------
+
+
+def on_sphere(count: int) -> np.ndarray:
+    directions = cloud_of(count)
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+def test_normals_of_a_sphere_point_along_its_radii():
+    points = on_sphere(2000)
+    normals = estimate_normals(5 * points + [1e6, -2e6, 3e6])
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1, atol=1e-12)
+    assert np.einsum("ni,ni->n", normals, points).min() > 0.98
+
+
+def test_normals_of_a_plane_are_its_own():
+    across = Rotation.from_rotvec([0.3, -1, 0.5]).as_matrix()
+    normals = estimate_normals((cloud_of(300) * [1, 1, 0]) @ across.T)
+    np.testing.assert_allclose(np.abs(normals @ across[:, 2]), 1, atol=1e-9)
+
+
+def test_normals_turn_with_the_cloud():
+    points, turn = on_sphere(500) * [1, 0.7, 0.4], Rotation.from_rotvec([1, 2, 3]).as_matrix()
+    np.testing.assert_allclose(estimate_normals(points @ turn.T), estimate_normals(points) @ turn.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 20])
+def test_few_or_coincident_points_have_unit_normals_too(count):
+    for points in (cloud_of(count), np.ones((count, 3))):
+        np.testing.assert_allclose(np.linalg.norm(estimate_normals(points), axis=1), 1, atol=1e-12)
+
+
+def test_normals_do_not_depend_on_how_many_rows_are_done_at_once(monkeypatch):
+    points = on_sphere(500)
+    expected = estimate_normals(points)
+    monkeypatch.setattr("eda.cloud._ROWS_AT_ONCE", 7)
+    np.testing.assert_array_equal(estimate_normals(points), expected)

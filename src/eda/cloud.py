@@ -1,12 +1,15 @@
-"""One cloud at a time: which of its points to keep, and in which order."""
+"""One cloud at a time: which of its points to keep, in which order, and how its surface is turned."""
 
 import math
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from eda.errors import InputError
 from eda.native import library
 from eda.settings import check_positive
+
+_ROWS_AT_ONCE = 100_000  # of a table of neighbours
 
 
 def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
@@ -102,6 +105,28 @@ def _nearest_to_means(place: np.ndarray, cell: np.ndarray) -> np.ndarray:
     # Rounding must not choose between points that are equally near.
     near = np.flatnonzero(gap <= np.minimum.reduceat(gap, first)[group] + 1e-9)
     return near[np.diff(group[near], prepend=-1) > 0]
+
+
+def estimate_normals(points: np.ndarray, k: int = 16) -> np.ndarray:
+    """The direction in which the k nearest points of each point spread least, pointing away from the cloud's centroid.
+
+    The line is an estimate of the surface's normal; its sign is a guess, wrong on the inside of a shell.
+    points (n, 3) -> (n, 3) unit vectors.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    points = points - points.mean(axis=0)
+    tree, k = cKDTree(points), min(k, len(points))
+    parts = np.array_split(points, math.ceil(len(points) / _ROWS_AT_ONCE))
+    normals = np.concatenate([_least_spread(points[tree.query(part, k)[1].reshape(len(part), k)]) for part in parts])
+    inward = np.einsum("ni,ni->n", normals, points) < 0
+    return np.where(inward[:, None], -normals, normals)
+
+
+def _least_spread(neighbours: np.ndarray) -> np.ndarray:
+    """(n, k, 3) -> (n, 3)"""
+    offsets = neighbours - neighbours.mean(axis=1, keepdims=True)
+    _, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
+    return axes[:, :, 0]
 
 
 def spatial_order(points: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Puzzles as folders of piece files, each piece lying in its assembled position.
 
-In: a folder of meshes or clouds (PLY, OBJ, STL, OFF, GLB, XYZ, NPY), or a folder of such folders. Out: one `Example` a
-folder: the points of clouds as they are, points drawn evenly from the surfaces of meshes.
+In: a folder of meshes or clouds (PLY, OBJ, STL, OFF, glTF, PCD, XYZ, NPY), or a folder of such folders. Out: one
+`Example` a folder: the points of clouds as they are, points drawn evenly from the surfaces of meshes.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from eda.data.example import Example
 from eda.data.fragments import checked_mesh, sampled_example
-from eda.data.interchange import Part, read_ply
-from eda.data.reading import as_cloud, read_npy, reading
+from eda.data.interchange import Part
+from eda.data.piece_files import read_file
+from eda.data.reading import as_cloud
 from eda.data.source import Source, generator_for
 from eda.errors import InputError
 from eda.settings import check_whole
 
-SUFFIXES = (".ply", ".obj", ".stl", ".off", ".glb", ".xyz", ".npy")
+SUFFIXES = (".ply", ".obj", ".stl", ".off", ".glb", ".gltf", ".pcd", ".xyz", ".npy")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PieceFolders(Source[str]):
             return sampled_example(name, meshes, self.num_points, generator_for(self.seed, name))
         if any(part.faces is not None for part in parts):
             raise InputError(f"{self.path / item}: some pieces are meshes and some are clouds; make them all the same")
-        normals = [part.normals for part in parts if part.normals is not None and _are_known(part.normals)]
+        normals = [part.normals for part in parts if part.normals is not None]
         clouds = [as_cloud(part.vertices, path) for part, path in zip(parts, files, strict=True)]
         return Example.from_clouds(name, clouds, normals if len(normals) == len(parts) else None)
 
@@ -75,21 +75,10 @@ def piece_files(folder: Path) -> list[Path]:
 
 
 def read_piece(path: Path) -> Part:
-    """A mesh, or a cloud with or without normals."""
-    if path.suffix.lower() == ".ply":
-        return read_ply(path)
-    if path.suffix.lower() == ".npy":
-        return Part(read_npy(path), None, None)
-    import trimesh
-
-    with reading(path, "a mesh or a point cloud"):
-        geometry: Any = trimesh.load(path, process=False)
-        if isinstance(geometry, trimesh.Scene):
-            geometry = geometry.to_mesh()
-        faces = getattr(geometry, "faces", ())
-        return Part(np.asarray(geometry.vertices), None, np.asarray(faces) if len(faces) else None)
-
-
-def _are_known(normals: np.ndarray) -> bool:
-    """Some writers put zeros for normals that they do not know."""
-    return bool((np.linalg.norm(normals, axis=1) > 0.5).all())
+    """A mesh, or a cloud with or without normals; several in one file are taken as one."""
+    pieces = read_file(path)
+    if len(pieces) == 1:
+        return Part(pieces[0].points, pieces[0].normals, pieces[0].faces)
+    starts = np.cumsum([0, *(len(piece.points) for piece in pieces)])
+    faces = [piece.faces + start for piece, start in zip(pieces, starts, strict=False) if piece.faces is not None]
+    return Part(np.concatenate([piece.points for piece in pieces]), None, np.concatenate(faces) if faces else None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -27,12 +28,14 @@ _DAMAGE = (
     LookupError,
     EOFError,
     AttributeError,
+    ArithmeticError,
     ImportError,  # trimesh asks for a parser it does not have when a file is not what it seems
     RuntimeError,
     RecursionError,
     MemoryError,
     struct.error,
     pickle.UnpicklingError,
+    tokenize.TokenError,  # in the header of an .npy file
     zlib.error,
     zipfile.BadZipFile,
 )
@@ -51,6 +54,15 @@ def reading(path: Path, expected: str) -> Iterator[None]:
         raise InputError(f"{path}: expected {expected} ({type(error).__name__}: {error})") from error
 
 
+def check_promise(path: Path, what: str, needed: int, there: int) -> None:
+    """Raise `InputError` if a header promises more bytes than follow it, before anything is made to hold them."""
+    if not 0 <= needed <= there:
+        raise InputError(
+            f"{path}: it promises {what}, which need {needed} bytes, but holds {there}; it is incomplete or damaged, "
+            "write or copy it again"
+        )
+
+
 def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Some arrays of an `.npz` file."""
     # Opened here, because numpy leaves a damaged file open.
@@ -61,11 +73,9 @@ def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 def read_npy(path: Path) -> np.ndarray:
     """The array of an `.npy` file."""
-    with reading(path, "one array of numbers as .npy"), open(path, "rb") as file:
-        array = np.load(file, allow_pickle=False)
-        if not isinstance(array, np.ndarray):
-            raise ValueError("an archive of several arrays")
-        return array
+    # A map is never larger than its file, whatever the header promises.
+    with reading(path, "one array of numbers as .npy"):
+        return np.array(np.lib.format.open_memmap(path, mode="r"))
 
 
 def read_json(path: Path) -> Any:
@@ -91,7 +101,7 @@ def as_cloud(array: Any, where: object) -> np.ndarray:
         raise InputError(f"{where}: expected points (n, 3), got an array of shape {cloud.shape}")
     bad = int((~np.isfinite(cloud)).any(axis=1).sum())
     if bad:
-        raise InputError(f"{where}: {bad} of {len(cloud)} points have NaN or infinite coordinates")
+        raise InputError(f"{where}: {bad} of {len(cloud)} points have NaN or infinite coordinates; remove them first")
     return cloud
 
 

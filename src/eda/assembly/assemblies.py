@@ -1,0 +1,117 @@
+"""Assemblies: some placements of the pieces of a puzzle, with their scores; and which of them are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from eda.assembly.evidence import Evidence
+from eda.assembly.judge import judge
+from eda.assembly.motion import act, inverse
+from eda.assembly.refine import RefineConfig, refine
+
+# What is left to do for pieces whose joints are already refined: the errors that add up along a chain.
+POLISH = RefineConfig(first_radius=0.15, steps=6, first_slide=0.05)
+# Two placements are the same if no point lies further apart than this, in units of the puzzle's size.
+SAME = 0.1
+
+
+@dataclass(frozen=True)
+class Assemblies:
+    """K assemblies, not all of whose pieces need be placed."""
+
+    poses: np.ndarray  # (K, N, 4, 4)
+    placed: np.ndarray  # (K, N) bool
+    score: np.ndarray  # (K,)
+    pieces: np.ndarray  # (K, N) what each piece gained of what it could
+
+    @staticmethod
+    def none(num_pieces: int) -> Assemblies:
+        """No assembly at all."""
+        shape = (0, num_pieces)
+        return Assemblies(np.zeros((*shape, 4, 4)), np.zeros(shape, dtype=bool), np.zeros(0), np.zeros(shape))
+
+    @staticmethod
+    def judged(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Assemblies:
+        """Poses (K, N, 4, 4) of the pieces `placed` (K, N), with their scores."""
+        found = judge(evidence, poses, placed)
+        return Assemblies(poses, placed, found.score, found.pieces)
+
+    @staticmethod
+    def cat(several: Sequence[Assemblies]) -> Assemblies:
+        """One after the other."""
+        names = ("poses", "placed", "score", "pieces")
+        return Assemblies(*(np.concatenate([getattr(some, name) for some in several]) for name in names))
+
+    def polished(self, evidence: Evidence) -> Assemblies:
+        """Refined a little, all pieces of an assembly together."""
+        return Assemblies.judged(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed)
+
+    def best(self, evidence: Evidence, count: int) -> Assemblies:
+        """The distinct ones with the highest scores, the best first."""
+        ranked = self[np.argsort(-self.score, kind="stable")]
+        kept, _ = distinct(len(ranked), lambda a, b: same(evidence, ranked, a, b), count)
+        return ranked[kept]
+
+    def __getitem__(self, index: np.ndarray | list[int]) -> Assemblies:
+        index = np.asarray(index, dtype=np.int64)
+        return Assemblies(self.poses[index], self.placed[index], self.score[index], self.pieces[index])
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+
+def distinct(total: int, alike: Callable[[int, int], bool], most: int) -> tuple[list[int], list[int]]:
+    """Of things in order of preference, the first of each kind, at most so many, and how many are of that kind."""
+    kept: list[int] = []
+    counts: list[int] = []
+    for index in range(total):
+        kind = next((k for k, other in enumerate(kept) if alike(other, index)), None)
+        if kind is not None:
+            counts[kind] += 1
+        elif len(kept) < most:
+            kept.append(index)
+            counts.append(1)
+    return kept, counts
+
+
+def same(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
+    """Whether two assemblies have the same pieces in the same places, up to a motion of the whole."""
+    if not np.array_equal(every.placed[a], every.placed[b]):
+        return False
+    first, *others = np.flatnonzero(every.placed[a])
+    onto = every.poses[a, first] @ inverse(every.poses[b, first])
+    return all(
+        largest_move(evidence.fragments[i].corners, every.poses[a, i], onto @ every.poses[b, i]) < SAME for i in others
+    )
+
+
+def largest_move(corners: np.ndarray, pose: np.ndarray, other: np.ndarray) -> float:
+    """How far apart two poses put any point of a piece with these corners."""
+    return float(np.sqrt(np.square(act(pose, corners) - act(other, corners)).sum(axis=1).max()))
+
+
+def same_shape(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
+    """Whether two assemblies look the same though pieces changed places or turned about their own symmetry.
+
+    One of them is moved so that some piece lies in the same place in both; then all points must have one nearby.
+    """
+    if not np.array_equal(every.placed[a], every.placed[b]):
+        return False
+    whole = placed_points(evidence, every.poses[a], every.placed[a])
+    tree = cKDTree(whole)
+    moved = placed_points(evidence, every.poses[b], every.placed[b])
+    for i in np.flatnonzero(every.placed[a]):
+        onto = every.poses[a, i] @ inverse(every.poses[b, i])
+        distance, _ = tree.query(act(onto, moved))
+        if np.quantile(distance, 0.95) < evidence.spacing * 1.5:
+            return True
+    return False
+
+
+def placed_points(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """The points of all pieces placed, in their places."""
+    return np.concatenate([act(poses[i], evidence.fragments[i].points) for i in np.flatnonzero(placed)])

@@ -1,0 +1,59 @@
+"""Confidence: from what is seen of an assembly to the probability that it is right.
+
+A logistic regression on a few features. Its coefficients are literals below, with how they were fitted; `calibrate`
+fits others, `expected_calibration_error` says how far to believe them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eda.errors import InputError
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """p = sigmoid(bias + weights . features)."""
+
+    weights: tuple[float, ...]  # (F,), in the order of the features
+    bias: float
+    fitted: str  # on what, and how well it does
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """(..., F) -> (...)."""
+        return 1 / (1 + np.exp(-(features @ np.array(self.weights) + self.bias)))
+
+
+def calibrate(features: np.ndarray, right: np.ndarray, *, fitted: str, ridge: float = 1e-2) -> Calibration:
+    """Fit a calibration to features (M, F) of assemblies that are right or not (M,), by Newton's method.
+
+    The ridge, on standardised features, keeps the weights finite where right and wrong separate.
+    """
+    if features.ndim != 2 or features.shape[:1] != np.shape(right) or len(right) < 2:
+        raise InputError(f"features must be (M, F) and labels (M,) with M > 1, got {features.shape}, {np.shape(right)}")
+    mean, spread = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
+    rows = np.hstack([(features - mean) / spread, np.ones((len(right), 1))])
+    penalty = ridge * len(right) * np.diag([*np.ones(features.shape[1]), 1e-3])
+    weights = np.zeros(features.shape[1] + 1)
+    for _ in range(50):
+        probability = 1 / (1 + np.exp(-rows @ weights))
+        slope = rows.T @ (probability - right) + penalty @ weights
+        curvature = (rows * (probability * (1 - probability))[:, None]).T @ rows + penalty
+        weights = weights - np.linalg.solve(curvature, slope)
+    plain = weights[:-1] / spread
+    return Calibration(tuple(plain.tolist()), float(weights[-1] - plain @ mean), fitted)
+
+
+def expected_calibration_error(probability: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    """The mean over bins of |share that is right - mean probability|, weighted by how many fall into each."""
+    if len(probability) == 0 or probability.shape != np.shape(right):
+        raise InputError(f"{np.shape(probability)} probabilities but {np.shape(right)} labels")
+    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
+    off = [abs((probability[bin_of == b] - right[bin_of == b]).sum()) for b in range(bins)]
+    return float(np.sum(off) / len(probability))
+
+
+WHOLE = Calibration((4.0, 4.0, 2.0, 0.0, 0.0, 1.0, -0.5, 1.0), -2.5, "not fitted yet")
+JOINT = Calibration((3.0, 0.3, 1.0, 2.0, 2.0, 1.0), -2.5, "not fitted yet")

@@ -1,0 +1,160 @@
+"""What it means that two pieces fit, in two regimes: sherds that meet at their breaks, and scans that overlap.
+
+A regime says which points pull on which (`patches`), how much a piece can gain (`mass`), and what two pieces gain where
+they meet (`touch`). Everything else, from refinement to ranking, is the same for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from eda.assembly.fragment import Fragment
+from eda.assembly.motion import act
+
+# How far apart two normals that differ by 60 degrees are, in the trees that see normals as well as places.
+NORMAL_WEIGHT = 0.1
+# How many of the nearest points are asked whether a point touches them or lies behind them.
+NEIGHBORS = 4
+# Lengths in units of the spacing of points: how wide the band beside a break is, how far apart points in contact may
+# lie, how far apart the two surfaces there, and how deep a point must lie to be inside.
+SEAM, REACH, GAP, DEPTH = 3.0, 1.5, 0.5, 0.25
+
+
+@dataclass(frozen=True)
+class Patch:
+    """m points of a piece that correspond to points of the same kind of patch on another piece."""
+
+    points: np.ndarray  # (m, 3)
+    normals: np.ndarray  # (m, 3)
+    weights: np.ndarray  # (m,) how likely they are of that kind
+    facing: bool  # the normals of corresponding points are opposed, not the same
+    tree: cKDTree  # of (place, weighted normal of the counterpart)
+
+    @staticmethod
+    def of(fragment: Fragment, weights: np.ndarray, rows: np.ndarray, *, facing: bool) -> Patch:
+        """Of some rows of a fragment; weights (n,) are those of all its points."""
+        points, normals = fragment.points[rows], fragment.normals[rows]
+        tree = cKDTree(np.hstack([points, NORMAL_WEIGHT * (-normals if facing else normals)]))
+        return Patch(points, normals, weights[rows], facing, tree)
+
+
+@dataclass(frozen=True)
+class Touch:
+    """What the points of one piece meet on another, in K assemblies; all (K,)."""
+
+    good: np.ndarray  # contacts as they should be
+    bad: np.ndarray  # contacts as they should not be
+    inside: np.ndarray  # points behind the other's surface
+
+
+class Regime(Protocol):
+    """What it means that two pieces fit."""
+
+    def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
+        """The points of a piece that pull, by kind; the first kind alone suggests where another piece may go."""
+
+    def mass(self, fragment: Fragment) -> float:
+        """How much of `Touch.good` a piece can gain."""
+
+    def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
+        """What the points of `piece` meet on `other` at relative poses (K, 4, 4) in the other's frame."""
+
+
+class Fracture:
+    """Sherds: breaks face each other, and beside them the outer surface goes on from one piece to the next."""
+
+    def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
+        """The break, and the band of outer surface beside it."""
+        broken = fragment.brokenness
+        rows = np.flatnonzero(broken > 0)
+        rows = rows if len(rows) else np.argsort(-broken, kind="stable")[:1]  # no likely break: the likeliest point
+        distance, _ = cKDTree(fragment.points[rows]).query(fragment.points)
+        beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
+        beside = beside if len(beside) else rows
+        return (
+            Patch.of(fragment, broken.clip(0, 1), rows, facing=True),
+            Patch.of(fragment, (-broken).clip(0, 1), beside, facing=False),
+        )
+
+    def mass(self, fragment: Fragment) -> float:
+        """How many points lie on a break, as far as is known."""
+        return max(float(fragment.brokenness.clip(0, 1).sum()), 1.0)
+
+    def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
+        """Contact is good as far as both sides lie on a break, and bad as far as they do not."""
+        met = _meet(piece, other, relative, REACH * spacing)
+        flush = met.flush(-1, spacing)
+        theirs = np.where(flush, other.brokenness[met.index], -1).max(axis=1)
+        broken = flush.any(axis=1) * (piece.brokenness[met.row] + theirs) / 2
+        behind = np.all(met.height < -DEPTH * spacing, axis=1)
+        return Touch(met.total(broken.clip(0, 1)), met.total((-broken).clip(0, 1)), met.total(behind))
+
+
+class Scan:
+    """Scans: surfaces seen twice lie on each other with the same normals."""
+
+    def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
+        """All points."""
+        rows = np.arange(len(fragment.points))
+        return (Patch.of(fragment, np.ones(len(rows)), rows, facing=False),)
+
+    def mass(self, fragment: Fragment) -> float:
+        """How many points there are: scans may overlap in all of them."""
+        return float(len(fragment.points))
+
+    def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
+        """Points on the other's surface are good; points near it but not on it are bad, nothing is inside a surface."""
+        met = _meet(piece, other, relative, 2 * REACH * spacing)
+        on = np.any(met.flush(1, spacing), axis=1)
+        near = met.distance[:, 0] < 2 * REACH * spacing
+        return Touch(met.total(on), met.total(near & ~on) / 2, np.zeros(len(relative)))
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """The M points of a piece that come near another in K assemblies, and their nearest points there."""
+
+    assembly: np.ndarray  # (M,)
+    row: np.ndarray  # (M,) of the piece's points
+    index: np.ndarray  # (M, q) of the other's points
+    distance: np.ndarray  # (M, q)
+    height: np.ndarray  # (M, q) above the other's surface
+    own_height: np.ndarray  # (M, q) of the other's points below this one's
+    cosine: np.ndarray  # (M, q) between the normals
+    count: int  # K
+
+    def flush(self, sign: int, spacing: float) -> np.ndarray:
+        """(M, q) which points lie on each other, with normals that are opposed (-1) or the same (1)."""
+        apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
+        return (self.distance < REACH * spacing) & (sign * self.cosine > 0.5) & (apart < GAP * spacing)
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum over the points of every assembly. (M,) -> (K,)."""
+        return np.bincount(self.assembly, weights=values, minlength=self.count)
+
+
+def _meet(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) -> _Meeting:
+    middle = act(relative, piece.center[None])[:, 0]
+    near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < piece.radius + other.radius + reach)
+    points = act(relative[near], piece.points)
+    low, high = other.points.min(axis=0) - reach, other.points.max(axis=0) + reach
+    k, row = np.nonzero(((points > low) & (points < high)).all(axis=2))
+    points = points[k, row]
+    normals = np.einsum("kij,kj->ki", relative[near][k, :3, :3], piece.normals[row])
+    distance, index = other.tree.query(points, k=range(1, min(NEIGHBORS, len(other.points)) + 1))
+    offset = points[:, None] - other.points[index]
+    theirs = other.normals[index]
+    return _Meeting(
+        assembly=near[k],
+        row=row,
+        index=index,
+        distance=distance,
+        height=(offset * theirs).sum(axis=2),
+        own_height=(offset * normals[:, None]).sum(axis=2),
+        cosine=(normals[:, None] * theirs).sum(axis=2),
+        count=len(relative),
+    )

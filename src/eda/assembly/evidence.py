@@ -1,0 +1,58 @@
+"""Evidence: what the pieces of a puzzle themselves say about how they fit, whatever a network thinks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eda.assembly.contact import Fracture, Patch, Regime
+from eda.assembly.fragment import Fragment
+from eda.errors import InputError
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The pieces of one puzzle, and what it means that they fit. Make one with `of`."""
+
+    fragments: tuple[Fragment, ...]  # N
+    patches: tuple[tuple[Patch, ...], ...]  # N, those of each fragment
+    regime: Regime
+
+    @staticmethod
+    def of(fragments: Sequence[Fragment], regime: Regime | None = None) -> Evidence:
+        """The evidence of at least two fragments, with no more points than are of use; by default, of sherds."""
+        if len(fragments) < 2:
+            raise InputError(f"an assembly needs at least 2 pieces, got {len(fragments)}")
+        regime = regime or Fracture()
+        ordered = tuple(fragment.ordered() for fragment in fragments)
+        return Evidence(ordered, tuple(regime.patches(fragment) for fragment in ordered), regime)
+
+    def __len__(self) -> int:
+        return len(self.fragments)
+
+    def of_pair(self, i: int, j: int) -> Evidence:
+        """Of two of the pieces alone. They share their trees with this one."""
+        return Evidence((self.fragments[i], self.fragments[j]), (self.patches[i], self.patches[j]), self.regime)
+
+    @cached_property
+    def spacing(self) -> float:
+        """The usual distance between neighbouring points of a piece."""
+        return float(np.median([fragment.spacing for fragment in self.fragments]))
+
+    @cached_property
+    def masses(self) -> np.ndarray:
+        """(N,) how much every piece could gain."""
+        return np.array([self.regime.mass(fragment) for fragment in self.fragments])
+
+    @cached_property
+    def num_points(self) -> int:
+        """P."""
+        return sum(len(fragment.points) for fragment in self.fragments)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Unordered pairs i < j."""
+        return [(i, j) for j in range(len(self)) for i in range(j)]

@@ -1,0 +1,33 @@
+"""What is seen of an assembly that says whether it is right; the columns are what `confidence` weighs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eda.assembly.evidence import Evidence
+from eda.assembly.judge import Judgement
+
+ASSEMBLY_FEATURES = ("score", "margin", "worst piece", "bad share", "inside share", "support", "log pieces", "placed")
+JOINT_FEATURES = ("quality", "log contacts", "worse piece", "score", "margin", "support")
+
+
+def assembly_features(
+    evidence: Evidence, judged: Judgement, placed: np.ndarray, margin: np.ndarray, support: np.ndarray
+) -> np.ndarray:
+    """Of K assemblies: `margin` (K,) by which each beats the next, `support` (K,) among the samples. -> (K, 8)."""
+    worst = np.where(placed, judged.pieces, 1).min(axis=1)
+    bad = judged.bad.sum(axis=(1, 2)) / evidence.masses.sum()
+    inside = judged.inside.sum(axis=(1, 2)) / evidence.num_points
+    pieces = np.full(len(margin), np.log(len(evidence)))
+    return np.stack([judged.score, margin, worst, bad, inside, support, pieces, placed.mean(axis=1)], axis=1)
+
+
+def joint_features(evidence: Evidence, judged: Judgement, margin: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """Of all pairs in K assemblies; `support` (K, N, N). -> (K, N, N, 6), symmetric in the pieces."""
+    least = np.minimum(evidence.masses[:, None], evidence.masses)
+    quality = judged.joints * evidence.masses.sum() / (2 * least)
+    contacts = np.log1p(judged.good + judged.good.swapaxes(1, 2))
+    worse = np.minimum(judged.pieces[:, :, None], judged.pieces[:, None])
+    shape = quality.shape
+    score, step = (np.broadcast_to(values[:, None, None], shape) for values in (judged.score, margin))
+    return np.stack([quality, contacts, worse, score, step, support], axis=-1)

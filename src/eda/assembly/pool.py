@@ -1,0 +1,120 @@
+"""Pooling: joints that were right in different samples, put together into one assembly.
+
+In: relative poses of pairs of pieces, from samples or from geometry. Out: the distinct joints that hold, each refined
+on its own, and assemblies grown from them piece by piece, keeping at every step the few that score best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eda.assembly.assemblies import SAME, Assemblies, distinct, largest_move
+from eda.assembly.evidence import Evidence
+from eda.assembly.judge import judge
+from eda.assembly.motion import inverse
+from eda.assembly.refine import refine
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """How many possibilities to follow."""
+
+    joints_per_pair: int = 5
+    beam: int = 6  # partial assemblies kept at each step
+    tries: int = 10  # ways to go on from each
+    least_gain: float = 0.1  # a joint or piece that gains less of what it could does not hold
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Piece i at a pose in the frame of piece j."""
+
+    pair: tuple[int, int]  # i, j
+    relative: np.ndarray  # (4, 4)
+    score: float  # what it adds to the score of an assembly
+    quality: float  # what the smaller of the two breaks gains of what it could
+    count: int  # how many proposals came to it
+
+    def adds_to(self, poses: np.ndarray, placed: np.ndarray) -> tuple[int, np.ndarray] | None:
+        """The piece that the joint adds to an assembly (N, 4, 4), and its pose; None if it adds none."""
+        i, j = self.pair
+        if placed[i] == placed[j]:
+            return None
+        return (i, poses[j] @ self.relative) if placed[j] else (j, poses[i] @ inverse(self.relative))
+
+
+def relative_poses(poses: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
+    """Of piece i in the frame of piece j, in assemblies (K, N, 4, 4). -> (K, 4, 4)."""
+    return inverse(poses[:, pair[1]]) @ poses[:, pair[0]]
+
+
+def joints_of(evidence: Evidence, pair: tuple[int, int], proposals: np.ndarray, config: PoolConfig) -> list[Joint]:
+    """The distinct joints of one pair that proposals (M, 4, 4) lead to and that hold, the best first."""
+    two = evidence.of_pair(*pair)
+    start = np.stack([proposals, np.broadcast_to(np.eye(4), proposals.shape)], axis=1)
+    refined = refine(two, start)
+    gain = judge(two, refined).score * two.masses.sum()
+    order = np.argsort(-gain, kind="stable")
+    gain, relative = gain[order], relative_poses(refined[order], (0, 1))
+    corners = two.fragments[0].corners
+    kept, counts = distinct(
+        len(order), lambda a, b: largest_move(corners, relative[a], relative[b]) < SAME, config.joints_per_pair
+    )
+    quality = gain / (2 * two.masses.min())
+    total = evidence.masses.sum()
+    return [
+        Joint(pair, relative[k], float(gain[k] / total), float(quality[k]), count)
+        for k, count in zip(kept, counts, strict=True)
+        if quality[k] > config.least_gain
+    ]
+
+
+def grow(evidence: Evidence, joints: list[Joint], config: PoolConfig) -> Assemblies:
+    """Assemblies from joints, by a beam search, the best first. Pieces without a joint that holds stay unplaced."""
+    beam = _seeds(evidence, joints, config)
+    finished = [beam]
+    while len(beam):
+        beam = _grown(evidence, beam, joints, config)
+        finished.append(beam)
+    return Assemblies.cat(finished).best(evidence, 4 * config.beam)
+
+
+def _seeds(evidence: Evidence, joints: list[Joint], config: PoolConfig) -> Assemblies:
+    """Assemblies of two pieces: the best joints."""
+    best = sorted(joints, key=lambda joint: -joint.score)[: 2 * config.beam]
+    poses = np.tile(np.eye(4), (len(best), len(evidence), 1, 1))
+    placed = np.zeros((len(best), len(evidence)), dtype=bool)
+    for k, joint in enumerate(best):
+        poses[k, joint.pair[0]] = joint.relative
+        placed[k, list(joint.pair)] = True
+    return Assemblies.judged(evidence, poses, placed)
+
+
+def _grown(evidence: Evidence, beam: Assemblies, joints: list[Joint], config: PoolConfig) -> Assemblies:
+    """The assemblies with one more piece, in the best of the ways that joints offer."""
+    by_score = sorted(joints, key=lambda joint: -joint.score)
+    offers: list[tuple[int, int, np.ndarray]] = []
+    for k in range(len(beam)):
+        added = [joint.adds_to(beam.poses[k], beam.placed[k]) for joint in by_score]
+        offers += [(k, *offer) for offer in added if offer is not None][: config.tries]
+    if not offers:
+        return Assemblies.none(len(evidence))
+    rough = with_piece(evidence, beam, offers).best(evidence, 2 * config.beam)
+    grown = rough.polished(evidence)
+    return grown[np.flatnonzero(holding(grown, config))].best(evidence, config.beam)
+
+
+def with_piece(evidence: Evidence, beam: Assemblies, offers: list[tuple[int, int, np.ndarray]]) -> Assemblies:
+    """For every offer (assembly, piece, pose), the assembly with that piece at that pose."""
+    source, piece = np.array([k for k, _, _ in offers]), np.array([i for _, i, _ in offers])
+    poses, placed = beam.poses[source].copy(), beam.placed[source].copy()
+    poses[np.arange(len(offers)), piece] = np.stack([pose for _, _, pose in offers])
+    placed[np.arange(len(offers)), piece] = True
+    return Assemblies.judged(evidence, poses, placed)
+
+
+def holding(assemblies: Assemblies, config: PoolConfig) -> np.ndarray:
+    """(K,) whether every piece that is placed gains enough."""
+    return ((assemblies.pieces > config.least_gain) | ~assemblies.placed).all(axis=1)

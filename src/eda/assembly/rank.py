@@ -1,0 +1,166 @@
+"""Ranking: from sampled assemblies to a few refined, judged, distinct ones, each with its confidence.
+
+    samples ─┐
+             ├─► joints ─► grown assemblies ─► repaired ─► distinct ─► ranked
+    geometry ┘
+
+In: evidence and sampled poses. Out: candidates, the best first. Nothing here knows the solution.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eda.assembly.assemblies import Assemblies, distinct, same_shape
+from eda.assembly.confidence import JOINT, WHOLE, Calibration
+from eda.assembly.dock import repaired
+from eda.assembly.evidence import Evidence
+from eda.assembly.features import assembly_features, joint_features
+from eda.assembly.judge import judge
+from eda.assembly.motion import act
+from eda.assembly.pool import Joint, PoolConfig, grow, joints_of, relative_poses
+from eda.assembly.propose import ProposeConfig, propose
+from eda.errors import InputError
+
+Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
+
+
+@dataclass(frozen=True)
+class RankConfig:
+    """What to try, and for how long."""
+
+    pool: PoolConfig = field(default_factory=PoolConfig)
+    propose: ProposeConfig | None = field(default_factory=ProposeConfig)  # None: only what was sampled
+    proposals: int = 640  # from geometry, over all pairs
+    repaired: int = 1  # assemblies whose weakest pieces are docked again
+    candidates: int = 8
+    support_weight: float = 0.05  # of the share of samples that agree, when ranking
+    support_distance: float = 0.5  # a sample agrees with a joint if no point lies further off
+    time_limit: float | None = None  # seconds, after which no new work begins; the result then depends on the machine
+    whole: Calibration = WHOLE
+    joint: Calibration = JOINT
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One assembly of N pieces."""
+
+    poses: np.ndarray  # (N, 4, 4); those of unplaced pieces mean nothing
+    placed: np.ndarray  # (N,) bool
+    score: float  # of `judge`
+    support: float  # the share of samples that had its joints, roughly
+    count: int  # how many assemblies of the same shape were found
+    probability: float  # of being right
+    joints: np.ndarray  # (N, N) confidence in every joint, 0 where two pieces do not touch
+    pieces: np.ndarray  # (N,) confidence in the place of every piece, 0 if unplaced
+
+    @property
+    def unplaced(self) -> list[int]:
+        """The pieces for which no joint holds."""
+        return np.flatnonzero(~self.placed).tolist()
+
+
+def rank(
+    evidence: Evidence,
+    samples: np.ndarray,
+    config: RankConfig | None = None,
+    progress: Progress = lambda what, done: None,
+) -> list[Candidate]:
+    """The best distinct assemblies from samples (K, N, 4, 4), K may be 0. The last resort places nothing."""
+    config = config or RankConfig()
+    if samples.ndim != 4 or samples.shape[1:] != (len(evidence), 4, 4) or not np.isfinite(samples).all():
+        raise InputError(f"samples must be finite poses (K, {len(evidence)}, 4, 4), got shape {samples.shape}")
+    began = time.monotonic()
+
+    def out_of_time() -> bool:
+        return config.time_limit is not None and time.monotonic() - began > config.time_limit
+
+    joints = _joints(evidence, samples, config, progress, out_of_time)
+    progress("growing assemblies", 0.0)
+    grown = grow(evidence, joints, config.pool)
+    progress("docking left over pieces", 0.0)
+    mended = [_repaired(evidence, grown[[k]], config, out_of_time) for k in range(min(config.repaired, len(grown)))]
+    every = Assemblies.cat([*mended, grown, _nothing_placed(samples, len(evidence))])
+    progress("ranking", 1.0)
+    return _candidates(evidence, every, samples, config)
+
+
+def _joints(
+    evidence: Evidence, samples: np.ndarray, config: RankConfig, progress: Progress, out_of_time: Callable[[], bool]
+) -> list[Joint]:
+    joints: list[Joint] = []
+    for done, pair in enumerate(evidence.pairs):
+        if out_of_time():
+            break
+        progress("refining joints", done / len(evidence.pairs))
+        proposals = [relative_poses(samples, pair)]
+        if config.propose is not None:
+            kept = max(12, config.proposals // max(len(evidence.pairs), 13))
+            proposals.append(propose(evidence, pair, config.propose)[:kept])
+        joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool)
+    return joints
+
+
+def _repaired(evidence: Evidence, one: Assemblies, config: RankConfig, out_of_time: Callable[[], bool]) -> Assemblies:
+    if config.propose is None or len(evidence) == 2:
+        return one
+    rounds = len(evidence) + 2
+    return repaired(evidence, one, config.pool, config.propose, rounds=rounds, out_of_time=out_of_time)
+
+
+def _nothing_placed(samples: np.ndarray, num_pieces: int) -> Assemblies:
+    """The assembly in which no piece has a place; poses are those of some sample, if there is one."""
+    poses = samples[:1] if len(samples) else np.tile(np.eye(4), (1, num_pieces, 1, 1))
+    return Assemblies(poses, np.zeros((1, num_pieces), dtype=bool), np.zeros(1), np.zeros((1, num_pieces)))
+
+
+# -- distinct, with confidence -----------------------------------------------------------------------------------------
+
+
+def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig) -> list[Candidate]:
+    ranked = every.best(evidence, 4 * config.candidates)
+    merit = ranked.score + config.support_weight * _mean(_support(evidence, ranked, samples, config), ranked.placed)
+    order = np.argsort(-merit, kind="stable")
+    ranked, merit = ranked[order], merit[order]
+    kept, counts = distinct(len(ranked), lambda a, b: same_shape(evidence, ranked, a, b), config.candidates)
+    best, margin = ranked[kept], merit[kept] - np.append(merit[kept][1:], 0)
+    support = _support(evidence, best, samples, config)
+    judged, shared = judge(evidence, best.poses, best.placed), _mean(support, best.placed)
+    probability = config.whole(assembly_features(evidence, judged, best.placed, margin, shared))
+    joints = config.joint(joint_features(evidence, judged, margin, support)) * (judged.good + judged.bad > 0)
+    joints = np.maximum(joints, joints.swapaxes(1, 2))
+    return [
+        Candidate(
+            poses=best.poses[k],
+            placed=best.placed[k],
+            score=float(best.score[k]),
+            support=float(shared[k]),
+            count=count,
+            probability=float(probability[k]) if best.placed[k].any() else 0.0,
+            joints=joints[k],
+            pieces=joints[k].max(axis=1),  # a piece is as sure as the surest of its joints
+        )
+        for k, count in enumerate(counts)
+    ]
+
+
+def _support(evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig) -> np.ndarray:
+    """(K, N, N) the share of samples in which two pieces lie roughly as in an assembly; 0 if one is not placed."""
+    support = np.zeros((len(every), len(evidence), len(evidence)))
+    for i, j in evidence.pairs if len(samples) else []:
+        corners = evidence.fragments[i].corners
+        sampled = act(relative_poses(samples, (i, j)), corners)
+        wanted = act(relative_poses(every.poses, (i, j)), corners)
+        apart = np.square(sampled - wanted[:, None]).sum(axis=3).max(axis=2)
+        support[:, i, j] = support[:, j, i] = (apart < config.support_distance**2).mean(axis=1)
+    return support * every.placed[:, :, None] * every.placed[:, None]
+
+
+def _mean(support: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """(K,) over the pairs of pieces placed."""
+    count = placed.sum(axis=1)
+    return support.sum(axis=(1, 2)) / np.maximum(count * (count - 1), 1)

@@ -1,0 +1,124 @@
+"""Which files are pieces, in which order and by which name, and which reader each of them needs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from eda.data.piece_files.gltf import read_gltf
+from eda.data.piece_files.off import read_off
+from eda.data.piece_files.pcd import read_pcd
+from eda.data.piece_files.piece import Geometry, PieceFile, check_piece, piece_of
+from eda.data.piece_files.ply import read_ply
+from eda.data.piece_files.scans import read_e57, read_las
+from eda.data.piece_files.tables import begins_with_numbers, read_archive, read_array, read_text
+from eda.data.piece_files.trimeshes import read_mesh
+from eda.data.reading import reading
+from eda.errors import InputError
+
+_READERS: dict[str, Callable[[Path], list[Geometry]]] = {
+    ".ply": read_ply,
+    ".obj": read_mesh,
+    ".stl": read_mesh,
+    ".off": read_off,
+    ".glb": read_gltf,
+    ".gltf": read_gltf,
+    ".pcd": read_pcd,
+    ".xyz": read_text,
+    ".txt": read_text,
+    ".csv": read_text,
+    ".npy": read_array,
+    ".npz": read_archive,
+    ".las": read_las,
+    ".laz": read_las,
+    ".e57": read_e57,
+}
+SUFFIXES = tuple(_READERS)
+_PROSE = (".txt", ".csv")  # in a folder, these may also be a readme or a list
+_COMPANIONS = (".mtl", ".bin", ".png", ".jpg", ".jpeg")  # what lies beside meshes
+
+
+def read_pieces(paths: Sequence[str | Path]) -> list[PieceFile]:
+    """The pieces in some files and folders, in the order given; those of a folder in the order people count.
+
+    A file may hold several. Raises `InputError`, which names the file, for what cannot be a piece.
+    """
+    pieces = [piece for path in paths for file in _files_at(Path(path)) for piece in read_file(file)]
+    if not pieces:
+        raise InputError(f"no pieces: give files ({', '.join(SUFFIXES)}), or folders of them")
+    for piece in pieces:
+        check_piece(piece)
+    return _with_names_of_their_own(pieces)
+
+
+@np.errstate(invalid="ignore", over="ignore")  # in the numbers of a damaged file, which are checked once they are read
+def read_file(path: Path) -> list[PieceFile]:
+    """What one file holds, which may be less than a usable piece: a single point, say."""
+    with reading(path, "a file"):
+        if not path.is_file():
+            raise InputError(f"{path}: {'neither a file nor a folder' if path.exists() else 'not there'}")
+        if path.stat().st_size == 0:
+            raise InputError(f"{path}: the file is empty; write or copy it again")
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: unknown ending {path.suffix!r}; pieces may be {', '.join(SUFFIXES)}")
+    geometries = reader(path)
+    if not geometries:
+        raise InputError(f"{path}: no mesh and no cloud in it")
+    if len(geometries) == 1:
+        return [piece_of(geometries[0], path.stem, path, None)]
+    labels = [re.sub(r"[\\/:\s]+", "_", geometry.label) or str(i) for i, geometry in enumerate(geometries)]
+    return [
+        piece_of(geometry, f"{path.stem}_{label}", path, index)
+        for index, (geometry, label) in enumerate(zip(geometries, labels, strict=True))
+    ]
+
+
+def _files_at(path: Path) -> list[Path]:
+    with reading(path, "a file or a folder"):
+        if path.is_dir():
+            return _files_in(path)
+    return [] if path.suffix.lower() in _COMPANIONS else [path]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = [path for path in folder.iterdir() if _may_be_piece(path)]
+    if not files:
+        raise InputError(f"{folder}: no pieces in this folder; expected files of {', '.join(SUFFIXES)}")
+    return sorted(files, key=_as_people_count)
+
+
+def _may_be_piece(path: Path) -> bool:
+    suffix = path.suffix.lower()
+    if path.name.startswith(".") or suffix not in _READERS or not path.is_file():
+        return False
+    return suffix not in _PROSE or begins_with_numbers(path)
+
+
+def _as_people_count(path: Path) -> tuple[list[tuple[int, int, str]], str]:
+    """A key that sorts piece_2 before piece_10."""
+    parts = re.split(r"(\d+)", path.name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts], path.name
+
+
+def _with_names_of_their_own(pieces: list[PieceFile]) -> list[PieceFile]:
+    """No two with the same name: a.ply and a.obj become a and a_2."""
+    return [replace(piece, name=name) for piece, name in zip(pieces, _distinct([p.name for p in pieces]), strict=True)]
+
+
+def _distinct(names: list[str]) -> Iterator[str]:
+    seen: Counter[str] = Counter()
+    taken = set(names)
+    for name in names:
+        seen[name] += 1
+        candidate = name
+        while seen[name] > 1 and candidate in taken:
+            candidate = f"{name}_{seen[name]}"
+            seen[name] += candidate in taken
+        taken.add(candidate)
+        yield candidate

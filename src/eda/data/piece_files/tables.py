@@ -1,0 +1,90 @@
+"""Clouds as tables of numbers: text (XYZ, TXT, CSV) and numpy's files.
+
+Three columns are points, six are points and normals, or points and colours if the last three are whole numbers up to
+255. Of any other number of columns the first three are points.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from eda.data.piece_files.piece import Geometry
+from eda.data.reading import read_npy, reading
+from eda.errors import InputError
+
+_POINTS, _NORMALS, _COLORS = ("points", "vertices", "xyz"), ("normals",), ("colors", "rgb")
+
+
+def read_text(path: Path) -> list[Geometry]:
+    """Rows of numbers between spaces, commas or semicolons, perhaps after a line with their names or their count."""
+    with reading(path, "rows of at least three numbers"), open(path, encoding="utf-8-sig", errors="replace") as file:
+        start = list(itertools.islice((line for line in file if _says_something(line)), 2))
+        if not start:
+            raise InputError(f"{path}: no numbers in it; write or copy it again")
+        # The first line may be a heading; if all of them are, parsing says so.
+        heading = len(_numbers(start[0])) < 3
+        sample = start[-1]
+        rows = (_plain(line, sample) for line in itertools.chain(start[heading:], file))
+        return [_of_columns(np.loadtxt(rows, ndmin=2, delimiter=_separator(sample)), path)]
+
+
+def begins_with_numbers(path: Path) -> bool:
+    """Whether one of the first two lines is a point; a readme has none."""
+    with reading(path, "a text file"), open(path, encoding="utf-8-sig", errors="replace") as file:
+        start = itertools.islice((line for line in file if _says_something(line)), 2)
+        return any(len(_numbers(line)) >= 3 for line in start)
+
+
+def read_array(path: Path) -> list[Geometry]:
+    """An array (n, 3) or (n, 6)."""
+    return [_of_columns(read_npy(path), path)]
+
+
+def read_archive(path: Path) -> list[Geometry]:
+    """An .npz file with points, vertices or xyz, and perhaps normals and colors."""
+    with reading(path, f"an .npz file with one of {', '.join(_POINTS)}"), open(path, "rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            return [_of_columns(archive, path)]
+        points, normals, colors = (
+            next((archive[key] for key in keys if key in archive.files), None) for keys in (_POINTS, _NORMALS, _COLORS)
+        )
+        if points is None:
+            raise InputError(f"{path}: none of {', '.join(_POINTS)} among its arrays {', '.join(archive.files)}")
+        given = _of_columns(points, path)
+        return [given._replace(normals=given.normals if normals is None else normals, colors=colors)]
+
+
+def _of_columns(table: np.ndarray, path: Path) -> Geometry:
+    if table.ndim != 2 or table.shape[1] < 3 or table.dtype.kind not in "iuf":
+        raise InputError(f"{path}: expected numbers (n, 3) or (n, 6), got {table.dtype} {table.shape}")
+    if table.shape[1] != 6:
+        return Geometry(table[:, :3])
+    points, rest = table[:, :3], table[:, 3:]
+    whole = len(rest) > 0 and 1 < rest.max() <= 255 and rest.min() >= 0 and (rest == np.floor(rest)).all()
+    return Geometry(points, colors=rest.astype(np.uint8)) if whole else Geometry(points, normals=rest)
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith(("#", "//"))
+
+
+def _separator(sample: str) -> str | None:
+    """What stands between the numbers of a line; None for spaces."""
+    return next((mark for mark in ";," if mark in sample), None)
+
+
+def _plain(line: str, sample: str) -> str:
+    """A line whose decimal commas, which go with semicolons, are points."""
+    return line.replace(",", ".") if ";" in sample else line
+
+
+def _numbers(line: str) -> list[float]:
+    """The numbers of a line; none if something else is in it."""
+    try:
+        return [float(entry) for entry in _plain(line, line).split(_separator(line))]
+    except ValueError:
+        return []
