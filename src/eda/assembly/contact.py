@@ -19,9 +19,12 @@ from eda.assembly.motion import act
 NORMAL_WEIGHT = 0.1
 # How many of the nearest points are asked whether a point touches them or lies behind them.
 NEIGHBORS = 4
-# Lengths in units of the spacing of points: how wide the band beside a break is, how far apart points in contact may
-# lie, how far apart the two surfaces there, and how deep a point must lie to be inside.
-SEAM, REACH, GAP, DEPTH = 3.0, 1.5, 0.5, 0.25
+# Lengths in units of the spacing of points: how wide the band beside a break is that pulls, how far apart points in
+# contact may lie, how far apart the two surfaces there, how deep a point must lie to be inside; and how far apart
+# points of a surface that goes on across a break may lie, and how far apart their tangent planes.
+SEAM, REACH, GAP, DEPTH, STEP, LEVEL = 3.0, 1.5, 0.5, 0.25, 2.0, 0.3
+# What a point in contact is worth where nothing is known of its being on a break: surfaces that fit are worth something.
+FIT = 0.4
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Touch:
 
     good: np.ndarray  # contacts as they should be
     bad: np.ndarray  # contacts as they should not be
+    seam: np.ndarray  # points beside a joint from which the surface goes on to the other piece
     inside: np.ndarray  # points behind the other's surface
 
 
@@ -85,13 +89,15 @@ class Fracture:
         return max(float(fragment.brokenness.clip(0, 1).sum()), 1.0)
 
     def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
-        """Contact is good as far as both sides lie on a break, and bad as far as they do not."""
+        """Contact is good as far as both sides may lie on a break, and bad as far as they do not."""
         met = _meet(piece, other, relative, REACH * spacing)
         flush = met.flush(-1, spacing)
         theirs = np.where(flush, other.brokenness[met.index], -1).max(axis=1)
-        broken = flush.any(axis=1) * (piece.brokenness[met.row] + theirs) / 2
+        broken = (piece.brokenness[met.row] + theirs) / 2
+        worth = np.any(flush, axis=1) * (FIT + (1 - FIT) * broken)
+        seam = np.any(met.level(spacing), axis=1)
         behind = np.all(met.height < -DEPTH * spacing, axis=1)
-        return Touch(met.total(broken.clip(0, 1)), met.total((-broken).clip(0, 1)), met.total(behind))
+        return Touch(met.total(worth.clip(0, 1)), met.total((-worth).clip(0, 1)), met.total(seam), met.total(behind))
 
 
 class Scan:
@@ -111,7 +117,7 @@ class Scan:
         met = _meet(piece, other, relative, 2 * REACH * spacing)
         on = np.any(met.flush(1, spacing), axis=1)
         near = met.distance[:, 0] < 2 * REACH * spacing
-        return Touch(met.total(on), met.total(near & ~on) / 2, np.zeros(len(relative)))
+        return Touch(met.total(on), met.total(near & ~on) / 2, *np.zeros((2, len(relative))))
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,11 @@ class _Meeting:
         """(M, q) which points lie on each other, with normals that are opposed (-1) or the same (1)."""
         apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
         return (self.distance < REACH * spacing) & (sign * self.cosine > 0.5) & (apart < GAP * spacing)
+
+    def level(self, spacing: float) -> np.ndarray:
+        """(M, q) which points lie beside each other on one smooth surface."""
+        apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
+        return (self.distance < STEP * spacing) & (self.cosine > 0.7) & (apart < LEVEL * spacing)
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """The sum over the points of every assembly. (M,) -> (K,)."""

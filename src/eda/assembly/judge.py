@@ -2,7 +2,9 @@
 
 In: evidence and poses. Out: scores that are sums over joints (pairs of pieces), so a part can be judged on its own.
 
-    score = (good - bad) / what all pieces could gain - 2 inside / points
+    score = (good - bad + seam / 2 - 4 inside) / what the breaks alone could gain
+
+The weights are those of a conditional logit that picks the right one of some 200 refined placements of two pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from eda.assembly.evidence import Evidence
 from eda.assembly.motion import inverse
 
-INSIDE_WEIGHT = 2.0
+SEAM_WEIGHT, INSIDE_WEIGHT = 0.5, 4.0
 
 
 @dataclass(frozen=True)
@@ -23,26 +25,28 @@ class Judgement:
 
     good: np.ndarray  # (K, N, N) contacts as they should be
     bad: np.ndarray  # (K, N, N) contacts as they should not be
+    seam: np.ndarray  # (K, N, N) points of i from which the surface goes on to j
     inside: np.ndarray  # (K, N, N) points of i inside j
     joints: np.ndarray  # (K, N, N) symmetric: what each pair adds to the score, both ways together
     pieces: np.ndarray  # (K, N) what each piece gained of what it could
-    score: np.ndarray  # (K,) 1 at best; 0 if nothing touches
+    score: np.ndarray  # (K,) about 1 if all breaks are closed, 0 if nothing touches
 
 
 def judge(evidence: Evidence, poses: np.ndarray, placed: np.ndarray | None = None) -> Judgement:
     """Scores of assemblies (K, N, 4, 4) of the pieces `placed` (K, N)."""
     count, num_pieces = poses.shape[:2]
     placed = np.ones((count, num_pieces), dtype=bool) if placed is None else placed
-    good, bad, inside = np.zeros((3, count, num_pieces, num_pieces))
+    good, bad, seam, inside = np.zeros((4, count, num_pieces, num_pieces))
     for i, piece in enumerate(evidence.fragments):
         for j, other in enumerate(evidence.fragments):
             both = np.flatnonzero(placed[:, i] & placed[:, j])
             if i != j and len(both):
                 relative = inverse(poses[both, j]) @ poses[both, i]
                 met = evidence.regime.touch(piece, other, relative, evidence.spacing)
-                good[both, i, j], bad[both, i, j], inside[both, i, j] = met.good, met.bad, met.inside
+                good[both, i, j], bad[both, i, j] = met.good, met.bad
+                seam[both, i, j], inside[both, i, j] = met.seam, met.inside
     mass = evidence.masses.sum()
-    gain = good - bad - INSIDE_WEIGHT * mass / evidence.num_points * inside
+    gain = good - bad + SEAM_WEIGHT * seam - INSIDE_WEIGHT * inside
     joints = (gain + gain.swapaxes(1, 2)) / mass
     pieces = gain.sum(axis=2) / evidence.masses
-    return Judgement(good, bad, inside, joints, pieces, gain.sum(axis=(1, 2)) / mass)
+    return Judgement(good, bad, seam, inside, joints, pieces, gain.sum(axis=(1, 2)) / mass)

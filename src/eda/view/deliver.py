@@ -107,7 +107,7 @@ def _whole(assembly: Assembly, pieces: Sequence[Given]) -> trimesh.PointCloud:
     """All placed pieces in one cloud, coloured by piece."""
     import trimesh
 
-    placed = np.flatnonzero(assembly.best.placed)
+    placed = np.flatnonzero(assembly.best.placed).tolist()
     clouds = [_moved(pieces[i].points, assembly.best.poses[i]) for i in placed]
     colors = [np.tile(_color(len(pieces), i), (len(cloud), 1)) for i, cloud in zip(placed, clouds, strict=True)]
     if not clouds:
@@ -128,7 +128,7 @@ def _preview(assembly: Assembly, pieces: Sequence[Given]) -> bytes:
     from PIL import Image
 
     best = assembly.best
-    shown = np.flatnonzero(best.placed) if best.placed.any() else np.arange(len(pieces))
+    shown = np.flatnonzero(best.placed).tolist() or list(range(len(pieces)))
     example = Example.from_clouds(
         "best",
         [_moved(pieces[i].points, best.poses[i]) for i in shown],
