@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eda.view.deliver import Given
 
 NOTHING_PLACED = 3
-# Points wanted of every piece: plenty for judging and for pictures. `sampled` gives several times as many to choose from.
+# Points wanted of every piece, plenty for judging and for pictures; `sampled` gives several times as many.
 _POINTS = 1500
 
 
