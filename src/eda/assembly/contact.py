@@ -23,7 +23,7 @@ NEIGHBORS = 4
 # contact may lie, how far apart the two surfaces there, how deep a point must lie to be inside; and how far apart
 # points of a surface that goes on across a break may lie, and how far apart their tangent planes.
 SEAM, REACH, GAP, DEPTH, STEP, LEVEL = 3.0, 1.5, 0.5, 0.25, 2.0, 0.3
-# What a point in contact is worth where nothing is known of its being on a break: surfaces that fit are worth something.
+# What a point in contact is worth where nothing is known of its being on a break: surfaces that fit are worth a little.
 FIT = 0.4
 
 
@@ -77,11 +77,31 @@ class Fracture:
         rows = np.flatnonzero(broken > 0)
         rows = rows if len(rows) else np.argsort(-broken, kind="stable")[:1]  # no likely break: the likeliest point
         distance, _ = cKDTree(fragment.points[rows]).query(fragment.points)
-        beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
+        import os
+        W = os.environ.get('W', '0')
+        if W == '0':
+            beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
+            beside = beside if len(beside) else rows
+            return (
+                Patch.of(fragment, broken.clip(0, 1), rows, facing=True),
+                Patch.of(fragment, (-broken).clip(0, 1), beside, facing=False),
+            )
+        wa = (FIT + (1 - FIT) * broken).clip(0, 1)
+        wb = (FIT - (1 - FIT) * broken).clip(0, 1)
+        if W in 'AC':
+            more = np.flatnonzero((broken <= 0) & (wa > 0))
+            rows2 = np.concatenate([rows, more])
+        else:
+            rows2 = rows
+        if W in 'BC':
+            beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (wb > 0))
+        else:
+            beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
+            wb = (-broken).clip(0, 1)
         beside = beside if len(beside) else rows
         return (
-            Patch.of(fragment, broken.clip(0, 1), rows, facing=True),
-            Patch.of(fragment, (-broken).clip(0, 1), beside, facing=False),
+            Patch.of(fragment, wa, rows2, facing=True),
+            Patch.of(fragment, wb, beside, facing=False),
         )
 
     def mass(self, fragment: Fragment) -> float:
