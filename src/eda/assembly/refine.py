@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eda.assembly.contact import DEPTH, NEIGHBORS, NORMAL_WEIGHT, Patch
+from eda.assembly.contact import NORMAL_WEIGHT, Patch
 from eda.assembly.evidence import Evidence
-from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, inverse, moved_about, turn
 
 
@@ -27,8 +26,6 @@ class RefineConfig:
     first_slide: float = 0.3  # weight across the normal, relative to that along it, at the first radius
     last_slide: float = 0.03  # at the last
     most_points: int = 60  # of a patch that look for a counterpart
-    push: float = 0.0
-    most_pushed: int = 100
     damping: float = 0.02  # relative to the mean of the diagonal
 
 
@@ -67,15 +64,9 @@ def _step(
             near = np.flatnonzero(placed[:, i] & placed[:, j] & _near(evidence, centers, i, j, radius))
             if i == j or not len(near):
                 continue
-            pulls = []
             for mine, theirs in zip(evidence.patches[i], evidence.patches[j], strict=True):
                 pull = pull_between(mine, theirs, poses[near, i], poses[near, j], radius, config.most_points)
-                pulls.append((pull, slide))
-            if config.push:
-                pull = push_between(evidence.fragments[i], evidence.fragments[j], poses[near, i], poses[near, j], radius, config)
-                pulls.append((pull, 0.0))
-            for pull, across in pulls:
-                square, slope = normal_equations(pull, centers[near, i], centers[near, j], across)
+                square, slope = normal_equations(pull, centers[near, i], centers[near, j], slide)
                 for a, rows in ((i, slice(0, 6)), (j, slice(6, 12))):
                     gradient[near, a] += slope[:, rows]
                     hessian[near, a, i] += square[:, rows, :6]
@@ -107,29 +98,8 @@ def pull_between(
     # The mean normal instead of either one: exact for curved surfaces too, as in symmetric ICP.
     middle = target_normals + sign * normals
     middle /= np.maximum(np.linalg.norm(middle, axis=2, keepdims=True), 1e-9)
-    if mine.facing:
-        import os
-        t = float(os.environ.get('TT', '0'))
-        if t:
-            depth = ((points - targets) * (normals - target_normals)).sum(axis=2).clip(0, None) / 2
-            robust = robust * np.exp(-np.square(depth / (t * radius)))
     weights = robust * agreeing * mine.weights[chosen] * theirs.weights[index]
     return Pull(act(other_pose, points), act(other_pose, targets), turn(other_pose, middle), weights)
-
-
-def push_between(
-    piece: Fragment, other: Fragment, pose: np.ndarray, other_pose: np.ndarray, radius: float, config: RefineConfig
-) -> Pull:
-    """Points of a piece that got behind the surface of another, and where they should come out of it."""
-    points = act(inverse(other_pose) @ pose, piece.points[: config.most_pushed])
-    index = other.tree.query(points.reshape(-1, 3), k=range(1, NEIGHBORS + 1))[1].reshape(*points.shape[:2], -1)
-    height = ((points[:, :, None] - other.points[index]) * other.normals[index]).sum(axis=3)
-    behind = np.all(height < -DEPTH * other.spacing, axis=2)
-    weights = config.push * behind * np.exp(-np.square(height[..., 0] / radius))
-    nearest = index[..., 0]
-    return Pull(
-        act(other_pose, points), act(other_pose, other.points[nearest]), turn(other_pose, other.normals[nearest]), weights
-    )
 
 
 def normal_equations(
