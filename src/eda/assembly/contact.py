@@ -77,31 +77,11 @@ class Fracture:
         rows = np.flatnonzero(broken > 0)
         rows = rows if len(rows) else np.argsort(-broken, kind="stable")[:1]  # no likely break: the likeliest point
         distance, _ = cKDTree(fragment.points[rows]).query(fragment.points)
-        import os
-        W = os.environ.get('W', '0')
-        if W == '0':
-            beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
-            beside = beside if len(beside) else rows
-            return (
-                Patch.of(fragment, broken.clip(0, 1), rows, facing=True),
-                Patch.of(fragment, (-broken).clip(0, 1), beside, facing=False),
-            )
-        wa = (FIT + (1 - FIT) * broken).clip(0, 1)
-        wb = (FIT - (1 - FIT) * broken).clip(0, 1)
-        if W in 'AC':
-            more = np.flatnonzero((broken <= 0) & (wa > 0))
-            rows2 = np.concatenate([rows, more])
-        else:
-            rows2 = rows
-        if W in 'BC':
-            beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (wb > 0))
-        else:
-            beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
-            wb = (-broken).clip(0, 1)
+        beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
         beside = beside if len(beside) else rows
         return (
-            Patch.of(fragment, wa, rows2, facing=True),
-            Patch.of(fragment, wb, beside, facing=False),
+            Patch.of(fragment, broken.clip(0, 1), rows, facing=True),
+            Patch.of(fragment, (-broken).clip(0, 1), beside, facing=False),
         )
 
     def mass(self, fragment: Fragment) -> float:
