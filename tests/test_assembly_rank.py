@@ -1,0 +1,200 @@
+"""From samples to a ranked list: pooling, docking, what fits nowhere, and confidence."""
+
+import numpy as np
+import pytest
+from sherds import disturbed, errors, motion, slices, taken_apart
+
+from eda import InputError
+from eda.assembly import (
+    Candidate,
+    Evidence,
+    ProposeConfig,
+    RankConfig,
+    calibrate,
+    expected_calibration_error,
+    judge,
+    propose,
+    rank,
+    refine,
+)
+from eda.assembly.assemblies import Assemblies, same_shape
+from eda.assembly.dock import merged
+
+DENSITY = 110.0
+QUICK = RankConfig(propose=ProposeConfig(places=4, other_places=16, left=100, kept=12))
+SAMPLED = RankConfig(propose=None)
+
+
+def solved(candidate: Candidate, true: np.ndarray) -> bool:
+    degrees, distance = errors(candidate.poses, true)
+    return bool(candidate.placed.all()) and degrees < 5 and distance < 0.05
+
+
+def no_samples(num_pieces: int) -> np.ndarray:
+    return np.zeros((0, num_pieces, 4, 4))
+
+
+def half_right(true: np.ndarray, wrong: int, seed: int) -> np.ndarray:
+    """A sample with all pieces roughly right but one."""
+    sample = disturbed(true, 8, 0.04, seed)
+    sample[wrong] = motion(np.random.default_rng(seed), 150, 0.8) @ sample[wrong]
+    return sample
+
+
+def test_two_half_right_samples_make_one_right_whole():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    samples = np.stack([half_right(true, 0, 1), half_right(true, 2, 2)])
+    for refined in refine(evidence, samples):
+        assert errors(refined, true)[0] > 20
+    best, *others = rank(evidence, samples, SAMPLED)
+    assert solved(best, true)
+    assert all(best.score > other.score for other in others)
+
+
+def test_two_pieces_go_together_without_any_sample():
+    evidence, true = taken_apart(slices(2, DENSITY))
+    assert solved(rank(evidence, no_samples(2), QUICK)[0], true)
+
+
+def test_proposals_come_near_the_solution():
+    evidence, true = taken_apart(slices(2, DENSITY))
+    relative = propose(evidence, (0, 1))
+    wanted = np.linalg.inv(true[1]) @ true[0]
+    off = [errors(np.stack([np.eye(4), r]), np.stack([np.eye(4), wanted])) for r in relative]
+    assert min(degrees for degrees, distance in off if distance < 0.3) < 30
+
+
+def test_a_foreign_piece_is_left_out():
+    """A slice of another block, cut elsewhere, among samples that all claim a place for it."""
+    ours, other = slices(2, DENSITY), slices(6, DENSITY, seed=4)[4]
+    evidence, true = taken_apart([*ours, other])
+    samples = np.stack([disturbed(true, 10, 0.05, seed) for seed in range(4)])
+    best = rank(evidence, samples, QUICK)[0]
+    assert best.unplaced == [2]
+    assert errors(best.poses[:2], true[:2])[0] < 5
+    assert best.pieces[2] == 0
+    assert (best.pieces[:2] > 0).all()
+
+
+def test_where_nothing_fits_nothing_is_placed():
+    evidence = Evidence.of([slices(2, DENSITY)[0], slices(6, DENSITY, seed=4)[4]])
+    best = rank(evidence, no_samples(2), RankConfig(propose=None))[0]
+    assert best.unplaced == [0, 1]
+    assert best.probability == 0
+
+
+def test_moving_the_samples_changes_nothing():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    samples = np.stack([half_right(true, 0, 1), half_right(true, 2, 2)])
+    rng = np.random.default_rng(0)
+    moved = np.stack([motion(rng, 120, 3.0) @ sample for sample in samples])
+    here, there = rank(evidence, samples, SAMPLED), rank(evidence, moved, SAMPLED)
+    assert there[0].score == pytest.approx(here[0].score, abs=0.02)
+    assert errors(there[0].poses, here[0].poses)[0] < 0.5
+
+
+def test_the_order_of_the_pieces_changes_nothing():
+    fragments = slices(3, DENSITY)
+    true = np.tile(np.eye(4), (3, 1, 1))
+    samples = np.stack([half_right(true, 0, 1), half_right(true, 2, 2)])
+    order = [2, 0, 1]
+    here = rank(Evidence.of(fragments), samples, SAMPLED)[0]
+    there = rank(Evidence.of([fragments[i] for i in order]), samples[:, order], SAMPLED)[0]
+    assert solved(here, true)
+    assert solved(there, true)
+    assert there.score == pytest.approx(here.score, abs=0.02)
+
+
+def test_the_same_question_has_the_same_answer():
+    evidence, _ = taken_apart(slices(2, DENSITY))
+    first, second = (rank(evidence, no_samples(2), QUICK) for _ in range(2))
+    np.testing.assert_array_equal(first[0].poses, second[0].poses)
+    assert [c.score for c in first] == [c.score for c in second]
+
+
+def test_progress_is_told_and_no_time_means_no_work():
+    evidence, true = taken_apart(slices(2, DENSITY))
+    told: list[tuple[str, float]] = []
+    best = rank(evidence, true[None], RankConfig(time_limit=0.0), lambda what, done: told.append((what, done)))[0]
+    assert best.unplaced == [0, 1]
+    assert told[-1] == ("ranking", 1.0)
+
+
+def test_samples_that_agree_support_a_candidate():
+    evidence, true = taken_apart(slices(2, DENSITY))
+    far = motion(np.random.default_rng(1), 170, 3.0)
+    samples = np.stack([disturbed(true, 5, 0.02, seed) for seed in range(3)] + [np.stack([true[0], far])])
+    best = rank(evidence, samples, SAMPLED)[0]
+    assert solved(best, true)
+    assert best.support == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (1, 3, 4, 4), (1, 2, 3, 4)])
+def test_samples_of_another_shape_are_refused(shape):
+    evidence, _ = taken_apart(slices(2, DENSITY))
+    with pytest.raises(InputError, match="samples"):
+        rank(evidence, np.zeros(shape))
+
+
+def test_what_is_closed_is_no_longer_a_break():
+    """Two of three slices together: closed is the cut between them, up to gaps in the random points, not the other."""
+    fragments = slices(3, DENSITY)
+    evidence = Evidence.of(fragments)
+    whole = merged(evidence, np.tile(np.eye(4), (3, 1, 1)), np.array([True, True, False]))
+    assert len(whole.points) == sum(len(f.points) for f in evidence.fragments[:2])
+    still_open = whole.points[whole.break_probability > 0][:, 0]
+    on_a_cut = sum(f.break_probability.sum() for f in fragments[:2]) / 3  # there are three sides of cuts in all
+    assert (still_open < 0.9).sum() < 0.25 * 2 * on_a_cut
+    assert (still_open > 0.9).sum() > 0.95 * on_a_cut
+
+
+def test_an_assembly_whose_equal_pieces_changed_places_has_the_same_shape():
+    fragments = slices(2, DENSITY)
+    twins = Evidence.of([fragments[0], fragments[1], fragments[1]])
+    here, away, further = np.eye(4), np.eye(4), np.eye(4)
+    away[2, 3], further[2, 3] = 3.0, 4.0
+    poses = np.stack([[here, here, away], [here, away, here], [here, here, further], [away, away, here]])
+    every = Assemblies.judged(twins, poses, np.ones((4, 3), dtype=bool))
+    assert [same_shape(twins, every, 0, k) for k in range(4)] == [True, True, False, False]
+
+
+# -- confidence --------------------------------------------------------------------------------------------
+
+
+def test_calibration_recovers_the_odds_it_was_drawn_from():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(20_000, 2)) * [1, 3] + [0, 5]
+    odds = 1.5 * features[:, 0] - 0.5 * features[:, 1] + 2
+    right = rng.random(len(odds)) < 1 / (1 + np.exp(-odds))
+    fitted = calibrate(features, right, fitted="drawn", ridge=1e-6)
+    np.testing.assert_allclose(fitted.weights, [1.5, -0.5], atol=0.07)
+    assert fitted.bias == pytest.approx(2, abs=0.2)
+    assert expected_calibration_error(fitted(features), right) < 0.02
+
+
+def test_calibration_stays_finite_where_right_and_wrong_separate():
+    features = np.array([[0.0], [0.1], [0.9], [1.0]])
+    fitted = calibrate(features, np.array([0, 0, 1, 1]), fitted="four")
+    assert np.isfinite(fitted.weights).all()
+    assert (np.diff(fitted(features)) > 0).all()
+
+
+def test_calibration_error_by_hand():
+    probability = np.array([0.1, 0.1, 0.9, 0.9])
+    right = np.array([0.0, 1.0, 1.0, 1.0])
+    assert expected_calibration_error(probability, right) == pytest.approx((2 * 0.4 + 2 * 0.1) / 4)
+
+
+def test_calibration_refuses_what_does_not_fit():
+    with pytest.raises(InputError, match="features"):
+        calibrate(np.zeros((3, 2)), np.zeros(4), fitted="")
+    with pytest.raises(InputError, match="labels"):
+        expected_calibration_error(np.zeros(3), np.zeros(4))
+
+
+def test_a_better_assembly_is_more_probable():
+    evidence, true = taken_apart(slices(2, DENSITY))
+    good = rank(evidence, true[None], SAMPLED)[0]
+    assert judge(evidence, true[None]).score[0] > 0.6
+    assert good.probability > 0.5
+    assert good.joints[0, 1] == good.joints[1, 0] == good.pieces.max() > 0.5
