@@ -13,7 +13,7 @@ import numpy as np
 
 from eda.data.shapes.blocks import BLOCKS
 from eda.data.shapes.figures import FIGURES
-from eda.data.shapes.tools import TOOLS
+from eda.data.shapes.implements import TOOLS
 from eda.data.shapes.vessels import VESSELS
 from eda.data.solids import connected_parts, size_of
 from eda.errors import InputError
