@@ -332,6 +332,17 @@ def test_samples_share_the_encoder(pieces, monkeypatch, time_in_encoder, solver,
     assert len(calls) == encoded
 
 
+def test_samples_share_the_first_self_attention(pieces, monkeypatch):
+    """It sees tau but single pieces only: once per distinct time, on one copy of the tokens."""
+    model, seen = model_of(time_in_encoder=False), []
+    attune = model.network.attune
+    monkeypatch.setattr(
+        model.network, "attune", lambda tokens, tau: seen.append(len(tokens.points)) or attune(tokens, tau)
+    )
+    model.sample(pieces, 3, solver="rk4", steps=2)
+    assert seen == [len(model.pyramid(pieces).coarse.points)] * 5
+
+
 # -- pins --------------------------------------------------------------------------------------------------
 
 

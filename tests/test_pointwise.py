@@ -1,6 +1,7 @@
 """The layers of single points by the compiled module are those of the definitions in `eda.nn.layers`."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from eda import kernels
 from eda.kernels import pointwise
-from eda.nn.layers import AdaptiveNorm, DegreeLinear, EquivariantNorm, Time, equivariant_gelu
+from eda.nn.layers import AdaptiveNorm, DegreeLinear, EquivariantNorm, Time, _normed, equivariant_gelu
 
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
 at_both_precisions = pytest.mark.parametrize("dtype", TOLERANCE)
@@ -29,7 +30,7 @@ def linear(max_degree: int, inputs: int, outputs: int, dtype: torch.dtype, **opt
     return layer
 
 
-def both(work: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+def both(work: Callable[[], Any]) -> tuple[Any, Any]:
     """By the compiled module, and by the definition."""
     found = work()
     with kernels.reference_only():
@@ -101,17 +102,50 @@ def test_tensors_need_not_be_contiguous():
     assert_near(*both(lambda: equivariant_gelu(features, toward)))
 
 
-def test_gradients_of_a_linear_map_are_those_of_the_definition(reached):
-    layer = linear(2, 16, 32, torch.float64)
-    features = normal(40, 9, 16, dtype=torch.float64).requires_grad_()
-    pull = normal(40, 9, 32, dtype=torch.float64, seed=1)
-    with kernels.reference_only():
-        expected = torch.autograd.grad((layer(features) * pull).sum(), [features, *layer.parameters()])
-    assert not reached
-    found = torch.autograd.grad((layer(features) * pull).sum(), [features, *layer.parameters()])
-    assert reached
+def assert_gradients_are_those_of_the_definition(layer: Callable[..., Tensor], inputs: list[Tensor]) -> None:
+    pull = normal(*layer(*inputs).shape, dtype=inputs[0].dtype, seed=7)
+    found, expected = both(lambda: torch.autograd.grad((layer(*inputs) * pull).sum(), inputs))
     for one, two in zip(found, expected, strict=True):
         assert_near(one, two)
+
+
+def test_gradients_of_a_linear_map_are_those_of_the_definition(reached):
+    layer = linear(2, 16, 32, torch.float64)
+    inputs = [normal(40, 9, 16, dtype=torch.float64).requires_grad_(), *layer.parameters()]
+    assert_gradients_are_those_of_the_definition(lambda features, *_: layer(features), inputs)
+    assert reached
+
+
+@at_both_precisions
+@at_all_degrees
+@at_many_sizes
+def test_gradients_of_the_activation_are_those_of_the_definition(reached, max_degree, count, dtype):
+    rows = (max_degree + 1) ** 2
+    features, toward = normal(count, rows, 32, dtype=dtype), normal(count, rows - 1, 32, dtype=dtype, seed=1)
+    inputs = [features.requires_grad_(), toward.requires_grad_()]
+    assert_gradients_are_those_of_the_definition(equivariant_gelu, inputs)
+    assert "eda_gate_backward" in reached
+
+
+@at_both_precisions
+@at_all_degrees
+@at_many_sizes
+def test_gradients_of_norms_are_those_of_the_definition(reached, max_degree, count, dtype):
+    features = normal(count, (max_degree + 1) ** 2, 32, dtype=dtype)
+    for gain in (normal(32, dtype=dtype, seed=1), normal(count, 32, dtype=dtype, seed=2)):
+        inputs = [features.requires_grad_(), gain.requires_grad_()]
+        assert_gradients_are_those_of_the_definition(_normed, inputs)
+    assert reached.count("eda_norm_backward") == 2
+
+
+def test_gradients_are_those_of_finite_differences(reached):
+    features, toward, gain = (normal(*shape, dtype=torch.float64) for shape in [(2, 9, 8), (2, 8, 8), (2, 8)])
+    toward[0] *= 1e-3  # where the epsilon counts
+    for tensor in (features, toward, gain):
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(equivariant_gelu, (features, toward), eps=1e-7)
+    assert torch.autograd.gradcheck(_normed, (features, gain))
+    assert {"eda_gate_backward", "eda_norm_backward"} <= set(reached)
 
 
 @torch.no_grad()

@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from eda.atomic import write_atomically
 from eda.errors import InputError
 from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
-from eda.flow.loss import center_velocity, flow_loss, spatial_twist
+from eda.flow.loss import center_velocity, flow_loss, spatial_twist, turned
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
-from eda.lie import SE3
-from eda.nn import EdaNetwork, NetworkConfig, Tokens
+from eda.lie import SE3, so3
+from eda.nn import EdaNetwork, NetworkConfig, Time, Tokens
 from eda.pieces import Pieces, Puzzle
 from eda.segment import ranges
-from eda.settings import check_choice, check_positive, check_whole
+from eda.settings import check_choice, check_positive, check_switch, check_whole
 from eda.weights import path_of
 
 FILE_VERSION = 1
@@ -44,6 +44,8 @@ class EdaConfig:
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
+    no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
+    body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
 
     def __post_init__(self) -> None:
         check_positive("noise_std", self.noise_std)
@@ -51,6 +53,8 @@ class EdaConfig:
         check_positive("translation_weight", self.translation_weight)
         check_positive("break_weight", self.break_weight)
         check_whole("num_points", self.num_points, 1, 2**40)
+        check_switch("no_correction", self.no_correction)
+        check_switch("body_twist", self.body_twist)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
@@ -91,48 +95,88 @@ class VelocityField:
     """v_X for `samples` copies of the same pieces: call it with poses (samples * N,) and tau (samples * B,).
 
     The encoder runs once per distinct tau, or once in all where it does not see tau, and is shared by the samples.
+    With `body_twist` the network's velocities are meant in the frames of the pieces: the field is g f(gX).
     """
 
     def __init__(
-        self, network: EdaNetwork, pyramid: Pyramid, samples: int = 1, *, levels: list[Tensor] | None = None
+        self,
+        network: EdaNetwork,
+        pyramid: Pyramid,
+        samples: int = 1,
+        *,
+        body_twist: bool = False,
+        levels: list[Tensor] | None = None,
     ) -> None:
         self._network = network
         self._pyramid = pyramid
         self._samples = samples
-        self._last: tuple[Tensor | None, Tokens] | None = None
-        if levels is not None:  # a time-free encoder's, when it has run already
-            self._last = (None, Tokens.cat([network.tokens(pyramid, levels[-1])] * samples))
+        self._body_twist = body_twist
+        self._last: tuple[Tensor, Tokens] | None = None
+        self._copies: Tokens | None = None  # for their places: the features follow tau
+        # A time-free encoder's, when it has run already.
+        self._encoded = None if levels is None else network.tokens(pyramid, levels[-1])
         self._centers = pyramid.pieces.centroids().repeat(samples, 1)
         self.puzzle = ranges(pyramid.pieces.counts.repeat(samples))
 
     def __call__(self, poses: SE3, tau: Tensor) -> Tensor:
         """The spatial twists f(gX), eq. (4). -> (samples * N, 6)."""
-        return spatial_twist(self.velocities(poses, tau), poses.act(self._centers))
+        velocity = self.velocities(poses, tau)
+        if self._body_twist:
+            velocity = turned(velocity, poses.rotation)
+        return spatial_twist(velocity, poses.act(self._centers))
 
     def velocities(self, poses: SE3, tau: Tensor) -> Tensor:
         """What the network predicts: (w, u), u the velocity of the piece's centre. -> (samples * N, 6)."""
+        if self._network.config.free_network:
+            return self._directly(poses, tau)
         return self._network.relate(self._tokens(tau), poses, tau)
 
     def center_velocity(self, twist: Tensor, poses: SE3) -> Tensor:
         """Spatial twists of poses in the network's form (w, u)."""
-        return center_velocity(twist, poses.act(self._centers))
+        velocity = center_velocity(twist, poses.act(self._centers))
+        return turned(velocity, poses.rotation.mT) if self._body_twist else velocity
+
+    def _directly(self, poses: SE3, tau: Tensor) -> Tensor:
+        """f(gX) of a network that does not turn with its input: the moved pieces are encoded anew."""
+        moved = _moved(Pyramid.collate([self._pyramid] * self._samples), poses)
+        still = SE3.identity(len(poses), dtype=poses.rotation.dtype, device=poses.rotation.device)
+        return self._network.relate(self._network.encode(moved, tau), still, tau)
 
     def _tokens(self, tau: Tensor) -> Tokens:
-        """The encoded pieces; the last ones are kept, since the stages of a Runge-Kutta step often share their tau."""
-        key = tau if self._network.config.time_in_encoder else None
-        if self._last is None or not _same(self._last[0], key):
-            self._last = (key, self._encode(key))
+        """The pieces attuned to tau; the last ones are kept, since the stages of a step often share their tau."""
+        if self._last is None or not torch.equal(self._last[0], tau):
+            self._last = (tau, self._attuned(tau.reshape(self._samples, -1)))
         return self._last[1]
 
-    def _encode(self, tau: Tensor | None) -> Tokens:
-        each = [None] * self._samples if tau is None else list(tau.reshape(self._samples, -1))
-        first = self._network.encode(self._pyramid, each[0])
-        rest = [first if _same(t, each[0]) else self._network.encode(self._pyramid, t) for t in each[1:]]
-        return Tokens.cat([first, *rest])
+    def _attuned(self, each: Tensor) -> Tokens:
+        """Tokens at the taus (samples, B) of every sample; once for all where these are equal."""
+        if not bool((each == each[0]).all()):
+            copies = Tokens.cat([self._encode(tau) for tau in each])
+            return self._network.attune(copies, each.flatten())
+        one = self._network.attune(self._encode(each[0]), each[0])
+        if self._samples == 1:
+            return one
+        if self._copies is None:
+            self._copies = Tokens.cat([one] * self._samples)
+        assert one.time is not None
+        time = Time(one.time.embedding.repeat(self._samples, 1), self._copies.layout.puzzle)
+        return dataclasses.replace(self._copies, features=one.features.repeat(self._samples, 1, 1), time=time)
+
+    def _encode(self, tau: Tensor) -> Tokens:
+        """The encoder at tau (B,): it ran once before where it does not see the time."""
+        if self._network.config.time_in_encoder:
+            return self._network.encode(self._pyramid, tau)
+        if self._encoded is None:
+            self._encoded = self._network.encode(self._pyramid, None)
+        return self._encoded
 
 
-def _same(a: Tensor | None, b: Tensor | None) -> bool:
-    return a is b if a is None or b is None else torch.equal(a, b)
+def _moved(pyramid: Pyramid, poses: SE3) -> Pyramid:
+    """The pyramid of gX: the same graph, with every piece moved by its pose (N,)."""
+    levels = [
+        dataclasses.replace(level, points=poses[ranges(level.sizes)].act(level.points)) for level in pyramid.levels
+    ]
+    return dataclasses.replace(pyramid, pieces=pyramid.pieces.moved(poses), levels=tuple(levels))
 
 
 class Eda(nn.Module):
@@ -169,7 +213,7 @@ class Eda(nn.Module):
             raise InputError(
                 f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
             )
-        return VelocityField(self.network, pyramid, samples)
+        return VelocityField(self.network, pyramid, samples, body_twist=self.config.body_twist)
 
     def _check_poses(self, poses: SE3) -> None:
         weight, got = self.network.head.output.weight, poses.rotation
@@ -218,7 +262,8 @@ class Eda(nn.Module):
         noise = sample_noise(pieces, self.config.noise_std, samples=draws, generator=generator).reshape(-1)
         tau = TAU_SAMPLERS[self.config.tau_sampler](num_puzzles, generator).to(pieces.points)
         solution = SE3.cat([puzzle.solution] * draws)
-        path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own)
+        turn = so3.random(num_puzzles, generator=generator).to(noise.rotation) if self.config.no_correction else None
+        path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own, turn)
         poses = path.at(tau[velocity_field.puzzle])
         counted = slice(None) if own is None else own
         flow = flow_loss(
@@ -245,7 +290,8 @@ class Eda(nn.Module):
         breaks = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
         if self.config.network.time_in_encoder:
             return plain, breaks
-        return VelocityField(self.network, pyramid, draws, levels=levels), breaks
+        shared = VelocityField(self.network, pyramid, draws, body_twist=self.config.body_twist, levels=levels)
+        return shared, breaks
 
     @torch.no_grad()
     def break_probability(self, pieces: Pieces | Pyramid, at: Pieces | None = None) -> Tensor:

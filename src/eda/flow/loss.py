@@ -34,6 +34,11 @@ def spatial_twist(velocity: Tensor, center: Tensor) -> Tensor:
     return torch.cat([velocity[..., :3], velocity[..., 3:] - torch.linalg.cross(velocity[..., :3], center)], dim=-1)
 
 
+def turned(velocity: Tensor, rotation: Tensor) -> Tensor:
+    """Both vectors of (w, u) turned. (N, 6), (N, 3, 3) -> (N, 6)."""
+    return (velocity.unflatten(-1, (2, 3)) @ rotation.mT).flatten(-2)
+
+
 def flow_loss(
     predicted: Tensor, wanted: Tensor, puzzle: Tensor, num_puzzles: int, translation_weight: float = 1.0
 ) -> Loss:

@@ -31,13 +31,22 @@ class Path:
     target: SE3
 
     @staticmethod
-    def generated_by(noise: SE3, solution: SE3, puzzle: Tensor, num_puzzles: int, own: Tensor | None = None) -> Path:
-        """The path from g_0 to r* g~_1. Pieces that are not the puzzle's `own` (N,) have no place, and stay."""
-        if own is None:
-            correction = rotation_correction(noise, solution, puzzle, num_puzzles)
-        else:
-            correction = rotation_correction(noise[own], solution[own], puzzle[own], num_puzzles)
-        target = SE3(correction[puzzle], torch.zeros_like(solution.translation)) @ solution
+    def generated_by(
+        noise: SE3,
+        solution: SE3,
+        puzzle: Tensor,
+        num_puzzles: int,
+        own: Tensor | None = None,
+        turn: Tensor | None = None,
+    ) -> Path:
+        """The path from g_0 to r* g~_1, or to r g~_1 for a given `turn` r (B, 3, 3) of every puzzle.
+
+        Pieces that are not the puzzle's `own` (N,) have no place, and stay.
+        """
+        if turn is None:
+            counted = slice(None) if own is None else own
+            turn = rotation_correction(noise[counted], solution[counted], puzzle[counted], num_puzzles)
+        target = SE3(turn[puzzle], torch.zeros_like(solution.translation)) @ solution
         return Path(noise, target if own is None else target.where(own, noise))
 
     @cached_property

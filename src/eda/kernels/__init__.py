@@ -12,7 +12,7 @@ from torch import Tensor
 from eda.kernels import cpu, pointwise, reference
 from eda.kernels.edges import Edges
 
-__all__ = ["Edges", "edge_attention", "may_read", "pointwise", "reference_only"]
+__all__ = ["Edges", "edge_attention", "free_attention", "may_read", "pointwise", "reference_only"]
 
 _compiled_allowed = True
 
@@ -26,6 +26,15 @@ def edge_attention(
         attend = cpu.forward if _is_plain(features) and not torch.is_grad_enabled() else cpu.edge_attention
         return attend(features, queries, edges.vectors, edges.neighbors, key_radial, value_radial, num_heads)[0]
     return reference.edge_attention(features, queries, edges, key_radial, value_radial, num_heads)
+
+
+def free_attention(
+    features: Tensor, queries: Tensor, edges: Edges, key_radial: Tensor, value_radial: Tensor, num_heads: int
+) -> Tensor:
+    """`edge_attention` with as many parameters that does not turn with its input: for comparisons."""
+    return reference.edge_attention(
+        features, queries, edges, key_radial, value_radial, num_heads, transform=reference.scaled_orders
+    )
 
 
 def may_read(features: Tensor) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from eda.kernels.cpu import SUFFIX, lanes
 from eda.native import library
@@ -29,8 +31,7 @@ def product(features: Tensor, weight: Tensor, bias: Tensor | None, first_degree:
     outputs = weight.shape[2]
     out = features.new_empty(points, rows - first_degree**2, outputs)
     sizes = (points, rows, first_degree, inputs, outputs)
-    pointers = (features.data_ptr(), weight.data_ptr(), None if bias is None else bias.data_ptr())
-    return _called("eda_product", pointers, sizes, out.numel() * inputs, out)
+    return _called("eda_product", (features, weight, bias), sizes, out, inputs)
 
 
 def can_norm(features: Tensor, gain: Tensor) -> bool:
@@ -43,9 +44,34 @@ def can_norm(features: Tensor, gain: Tensor) -> bool:
 def norm(features: Tensor, gain: Tensor) -> Tensor:
     """features (P, M, C) / sigma * gain, which is (P, C) or (C,)."""
     features, gain = features.contiguous(), gain.contiguous()
-    out = torch.empty_like(features)
-    sizes = (gain.shape[1] if gain.ndim == 2 else 0, *features.shape)
-    return _called("eda_norm", (features.data_ptr(), gain.data_ptr()), sizes, _WORK_PER_NUMBER * out.numel(), out)
+    return _Norm.apply(features, gain) if torch.is_grad_enabled() else _norm(features, gain)
+
+
+def _norm(features: Tensor, gain: Tensor) -> Tensor:
+    return _called("eda_norm", (features, gain), _norm_sizes(features, gain), torch.empty_like(features))
+
+
+def _norm_sizes(features: Tensor, gain: Tensor) -> tuple[int, ...]:
+    return (gain.shape[1] if gain.ndim == 2 else 0, *features.shape)
+
+
+class _Norm(torch.autograd.Function):
+    """`_norm` with its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, gain: Tensor) -> Tensor:
+        ctx.save_for_backward(features, gain)
+        return _norm(features, gain)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, Tensor]:
+        features, gain = ctx.saved_tensors
+        d_gain = gain.new_empty(len(features), gain.shape[-1])
+        given = (features, gain, d_out.contiguous(), d_gain)
+        sizes = _norm_sizes(features, gain)
+        d_features = _called("eda_norm_backward", given, sizes, torch.empty_like(features))
+        return d_features, d_gain if gain.ndim == 2 else d_gain.sum(0)
 
 
 def can_gate(features: Tensor, toward: Tensor) -> bool:
@@ -58,13 +84,40 @@ def can_gate(features: Tensor, toward: Tensor) -> bool:
 def gelu(features: Tensor, toward: Tensor) -> Tensor:
     """F Phi(<F, unit(W F)>) of features (P, M, C) and W F (P, M - 1, C)."""
     features, toward = features.contiguous(), toward.contiguous()
+    return _Gelu.apply(features, toward) if torch.is_grad_enabled() else _gelu(features, toward)[0]
+
+
+def _gelu(features: Tensor, toward: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The activation (P, M, C), and by degree (P, degrees, C) the projection and its gate."""
+    sizes = _gate_sizes(features)
+    projection = _called("eda_projection", (features, toward), sizes, features.new_empty(sizes[0], *sizes[2:]))
+    gates = torch.special.ndtr(projection)
+    return _called("eda_gate", (features, gates), sizes, torch.empty_like(features)), projection, gates
+
+
+def _gate_sizes(features: Tensor) -> tuple[int, ...]:
     points, rows, channels = features.shape
-    degrees = math.isqrt(rows)
-    sizes, work = (points, rows, degrees, channels), _WORK_PER_NUMBER * features.numel()
-    gates = features.new_empty(points, degrees, channels)
-    _called("eda_projection", (features.data_ptr(), toward.data_ptr()), sizes, work, gates)
-    gates, out = torch.special.ndtr(gates), torch.empty_like(features)
-    return _called("eda_gate", (features.data_ptr(), gates.data_ptr()), sizes, work, out)
+    return points, rows, math.isqrt(rows), channels
+
+
+class _Gelu(torch.autograd.Function):
+    """`_gelu` with its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, toward: Tensor) -> Tensor:
+        out, projection, gates = _gelu(features, toward)
+        ctx.save_for_backward(features, toward, projection, gates)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, Tensor]:
+        features, toward, projection, gates = ctx.saved_tensors
+        density = projection.square().mul_(-0.5).exp_().mul_(1 / math.sqrt(2 * math.pi))
+        d_toward = torch.empty_like(toward)
+        given = (features, toward, projection, gates, density, d_out.contiguous(), d_toward)
+        d_features = _called("eda_gate_backward", given, _gate_sizes(features), torch.empty_like(features))
+        return d_features, d_toward
 
 
 def _same_kind(a: Tensor, b: Tensor) -> bool:
@@ -75,9 +128,16 @@ def _fills_registers(tensor: Tensor) -> bool:
     return tensor.shape[-1] % lanes(tensor.dtype) == 0
 
 
-def _called(name: str, pointers: tuple[int | None, ...], sizes: tuple[int, ...], work: int, out: Tensor) -> Tensor:
+def _called(
+    name: str,
+    given: tuple[Tensor | None, ...],
+    sizes: tuple[int, ...],
+    out: Tensor,
+    work_per_number: int = _WORK_PER_NUMBER,
+) -> Tensor:
     """`out`, written by a compiled function."""
-    threads = max(1, min(torch.get_num_threads(), work // _WORK_PER_THREAD))
+    threads = max(1, min(torch.get_num_threads(), out.numel() * work_per_number // _WORK_PER_THREAD))
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in given]
     function = getattr(library(), f"{name}_{SUFFIX[out.dtype]}")
     if function(*pointers, *sizes, threads, out.data_ptr()):
         raise MemoryError(f"a layer on {len(out)} points ran out of memory")

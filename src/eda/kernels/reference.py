@@ -16,6 +16,7 @@ the source degree l' in the third place. No product of C x C matrices is made pe
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,32 @@ from eda.kernels.spline import spline_basis
 from eda.lie.frames import edge_frames
 from eda.lie.wigner import degree_rows, rotate_features, wigner
 
+# D as a function of the aligned senders (U, k, M, C), the splines' weights (U, k, T) and their control values.
+Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def rotated_orders(aligned: Tensor, basis: Tensor, radial: Tensor) -> Tensor:
+    """D of eq. (D_K): every pair of orders (-m, m) is multiplied by a_m + i b_m, per channel. (U, k, M, C)."""
+    max_degree = math.isqrt(aligned.shape[2]) - 1
+    coefficients = (basis @ radial.flatten(1)).unflatten(-1, radial.shape[1:])
+    order = _orders(max_degree, aligned.device)
+    mirror = torch.arange(len(order), device=aligned.device) - 2 * order
+    a = coefficients[:, :, order.abs()]
+    b = coefficients[:, :, torch.where(order == 0, 0, max_degree + order.abs())]
+    return a * aligned + order.sign().to(aligned.dtype)[:, None] * b * aligned[:, :, mirror]
+
+
+def scaled_orders(aligned: Tensor, basis: Tensor, radial: Tensor) -> Tensor:
+    """A linear map with the parameters of D that does not commute with turns about the edge: a factor per order."""
+    max_degree = math.isqrt(aligned.shape[2]) - 1
+    coefficients = (basis @ radial.flatten(1)).unflatten(-1, radial.shape[1:])
+    return coefficients[:, :, _orders(max_degree, aligned.device) + max_degree] * aligned
+
+
+def _orders(max_degree: int, device: torch.device) -> Tensor:
+    """(M,) the order m of every row."""
+    return torch.cat([torch.arange(-l, l + 1, device=device) for l in range(max_degree + 1)])
+
 
 def edge_attention(
     features: Tensor,
@@ -34,6 +61,7 @@ def edge_attention(
     key_radial: Tensor,
     value_radial: Tensor,
     num_heads: int,
+    transform: Transform = rotated_orders,
 ) -> Tensor:
     """The attention of U receivers to their k neighbours among S senders.
 
@@ -53,22 +81,11 @@ def edge_attention(
     basis = spline_basis(lengths, len(key_radial)).to(features.dtype)
     aligned = rotate_features(features[edges.neighbors.clamp(min=0)], blocks)
 
-    logits = _scores(queries, _so2(aligned, basis, key_radial), blocks, num_heads)
+    logits = _scores(queries, transform(aligned, basis, key_radial), blocks, num_heads)
     attention = _masked_softmax(logits, visible)
-    values = _so2(aligned, basis, value_radial)
+    values = transform(aligned, basis, value_radial)
     weighted = values * attention.repeat_interleave(features.shape[2] // num_heads, dim=-1)[:, :, None]
     return _gathered(weighted, blocks)
-
-
-def _so2(aligned: Tensor, basis: Tensor, radial: Tensor) -> Tensor:
-    """D of eq. (D_K): every pair of orders (-m, m) is multiplied by a_m + i b_m, per channel. (U, k, M, C)."""
-    max_degree = math.isqrt(aligned.shape[2]) - 1
-    coefficients = (basis @ radial.flatten(1)).unflatten(-1, radial.shape[1:])
-    order = torch.cat([torch.arange(-l, l + 1) for l in range(max_degree + 1)]).to(aligned.device)
-    mirror = torch.arange(len(order), device=aligned.device) - 2 * order
-    a = coefficients[:, :, order.abs()]
-    b = coefficients[:, :, torch.where(order == 0, 0, max_degree + order.abs())]
-    return a * aligned + order.sign().to(aligned.dtype)[:, None] * b * aligned[:, :, mirror]
 
 
 def _scores(queries: Tensor, keys: Tensor, blocks: list[Tensor], num_heads: int) -> Tensor:

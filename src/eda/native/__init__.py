@@ -18,8 +18,12 @@ _ATTENTION = [POINTER] * 7 + [INTEGER] * 8 + [ctypes.c_int]
 _PRODUCT = [POINTER] * 3 + [INTEGER] * 5 + [ctypes.c_int, POINTER]
 # features, gain; its stride, sizes; threads; out.
 _NORM = [POINTER] * 2 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
+# features, gain, d_out, d_gain; its stride, sizes; threads; d_features.
+_NORM_BACKWARD = [POINTER] * 4 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
 # features, toward or gates; sizes; threads; gates or out.
 _GATE = [POINTER] * 2 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
+# features, toward, projection, gates, density, d_out, d_toward; sizes; threads; d_features.
+_GATE_BACKWARD = [POINTER] * 7 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
 _SIGNATURES = {
     "eda_lanes": [ctypes.c_int],
     "eda_attention_forward_f32": [*_ATTENTION, *[POINTER] * 2],
@@ -34,6 +38,10 @@ _SIGNATURES = {
     "eda_projection_f64": _GATE,
     "eda_gate_f32": _GATE,
     "eda_gate_f64": _GATE,
+    "eda_norm_backward_f32": _NORM_BACKWARD,
+    "eda_norm_backward_f64": _NORM_BACKWARD,
+    "eda_gate_backward_f32": _GATE_BACKWARD,
+    "eda_gate_backward_f64": _GATE_BACKWARD,
     "eda_farthest_points": [POINTER, INTEGER, INTEGER, INTEGER, POINTER, POINTER],
 }
 

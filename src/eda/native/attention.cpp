@@ -143,8 +143,15 @@ EDA_ATTENTION(double, f64)
         const T* features, const T* gain, int64_t gain_stride, int64_t points, int64_t rows, int64_t channels,         \
         int threads, T* out                                                                                            \
     ) {                                                                                                                \
-        const Norm<T> layer{features, gain, gain_stride, rows, channels, out};                                         \
+        const Norm<T> layer{features, gain, gain_stride, rows, channels, out, nullptr, nullptr, nullptr};              \
         return pointwise(chosen(T()).norm, layer, points, threads);                                                    \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_norm_backward_##suffix(                                                                         \
+        const T* features, const T* gain, const T* d_out, T* d_gain, int64_t gain_stride, int64_t points,              \
+        int64_t rows, int64_t channels, int threads, T* d_features                                                     \
+    ) {                                                                                                                \
+        const Norm<T> layer{features, gain, gain_stride, rows, channels, nullptr, d_out, d_features, d_gain};          \
+        return pointwise(chosen(T()).norm_backward, layer, points, threads);                                           \
     }                                                                                                                  \
     EDA_EXPORT int eda_projection_##suffix(                                                                            \
         const T* features, const T* toward, int64_t points, int64_t rows, int64_t degrees, int64_t channels,           \
@@ -159,6 +166,14 @@ EDA_ATTENTION(double, f64)
     ) {                                                                                                                \
         const Gate<T> layer{features, nullptr, rows, degrees, channels, gates, out};                                   \
         return pointwise(chosen(T()).gate, layer, points, threads);                                                    \
+    }                                                                                                                  \
+    EDA_EXPORT int eda_gate_backward_##suffix(                                                                         \
+        const T* features, const T* toward, const T* projection, const T* gates, const T* density, const T* d_out,     \
+        T* d_toward, int64_t points, int64_t rows, int64_t degrees, int64_t channels, int threads, T* d_features       \
+    ) {                                                                                                                \
+        const GateBackward<T> layer{features, toward, projection, gates, density, d_out, rows, degrees, channels,      \
+                                    d_features, d_toward};                                                             \
+        return pointwise(chosen(T()).gate_backward, layer, points, threads);                                           \
     }
 
 EDA_POINTWISE(float, f32)

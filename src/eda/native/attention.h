@@ -69,6 +69,8 @@ struct Norm {
     const T *features, *gain;  // (P, M, C); (P, C) with a stride, which may be zero
     int64_t gain_stride, rows, channels;
     T* out;  // (P, M, C)
+    const T* d_out;  // (P, M, C) for the gradients only, as what follows
+    T *d_features, *d_gain;  // (P, M, C), (P, C)
 };
 
 constexpr double gate_floor = 1e-6;  // as in eda/nn/layers.py
@@ -79,6 +81,15 @@ struct Gate {
     const T *features, *toward;  // (P, M, C); (P, M - 1, C)
     int64_t rows, degrees, channels;
     T *gates, *out;  // (P, degrees, C), written by the first step and read by the second; (P, M, C)
+};
+
+// Its gradients.
+template <typename T>
+struct GateBackward {
+    const T *features, *toward, *projection, *gates;  // as above; `projection` is what the first step wrote
+    const T *density, *d_out;  // (P, degrees, C) the normal density of the projection; (P, M, C)
+    int64_t rows, degrees, channels;
+    T *d_features, *d_toward;  // (P, M, C), (P, M - 1, C)
 };
 
 // What one instruction set offers; attention by degree - 1.
@@ -96,6 +107,8 @@ struct Kernels {
     void (*norm)(const Norm<T>&, int64_t begin, int64_t end);
     void (*projection)(const Gate<T>&, int64_t begin, int64_t end);
     void (*gate)(const Gate<T>&, int64_t begin, int64_t end);
+    void (*norm_backward)(const Norm<T>&, int64_t begin, int64_t end);
+    void (*gate_backward)(const GateBackward<T>&, int64_t begin, int64_t end);
 };
 
 #if defined(__x86_64__) && (defined(__clang__) || defined(__GNUC__))

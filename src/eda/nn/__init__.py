@@ -1,6 +1,7 @@
 """The network f: layers, attention, blocks, and `EdaNetwork`, eq. (5)."""
 
 from eda.nn.config import NetworkConfig
+from eda.nn.layers import Time
 from eda.nn.network import EdaNetwork, Tokens
 
-__all__ = ["EdaNetwork", "NetworkConfig", "Tokens"]
+__all__ = ["EdaNetwork", "NetworkConfig", "Time", "Tokens"]

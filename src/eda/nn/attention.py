@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eda.kernels import Edges, edge_attention
+from eda.kernels import Edges, edge_attention, free_attention
 from eda.nn.chunks import in_chunks
 from eda.nn.layers import DegreeLinear
 
@@ -15,15 +15,23 @@ class EquivariantAttention(nn.Module):
 
     W_Q and W_K of the paper appear only as the product W_Q W_K^T, so it is one map here, `query`. `value` mixes the
     senders' channels, so that each head, which owns some channels, sees all of them (`mix_senders=False` leaves it out
-    where the channels are a mixture already); W_V is `output`.
+    where the channels are a mixture already); W_V is `output`. A `free` layer is not equivariant.
     """
 
     def __init__(
-        self, max_degree: int, channels: int, num_heads: int, num_knots: int, *, mix_senders: bool = True
+        self,
+        max_degree: int,
+        channels: int,
+        num_heads: int,
+        num_knots: int,
+        *,
+        mix_senders: bool = True,
+        free: bool = False,
     ) -> None:
         super().__init__()
         degrees = max_degree + 1
         self.num_heads = num_heads
+        self._edge_attention = free_attention if free else edge_attention
         # A logit sums (L+1) M C / H products; this gain keeps its standard deviation near 0.1 at the start, so that
         # attention begins almost uniform and does not magnify rounding.
         gain = 0.1 / math.sqrt(degrees**3 * channels / num_heads)
@@ -40,7 +48,7 @@ class EquivariantAttention(nn.Module):
 
     def _attend(self, receivers: Tensor, values: Tensor, edges: Edges) -> Tensor:
         queries = self.query(receivers).unflatten(-1, (-1, receivers.shape[-1]))
-        message = edge_attention(values, queries, edges, self.key_radial, self.value_radial, self.num_heads)
+        message = self._edge_attention(values, queries, edges, self.key_radial, self.value_radial, self.num_heads)
         return self.output(message.flatten(-2))
 
 

@@ -11,7 +11,12 @@ from eda.nn.layers import AdaptiveNorm, EquivariantNorm, FeedForward, Time
 
 def _attention(config: NetworkConfig, *, mix_senders: bool = True) -> EquivariantAttention:
     return EquivariantAttention(
-        config.max_degree, config.channels, config.num_heads, config.num_knots, mix_senders=mix_senders
+        config.max_degree,
+        config.channels,
+        config.num_heads,
+        config.num_knots,
+        mix_senders=mix_senders,
+        free=config.free_network,
     )
 
 
@@ -75,8 +80,15 @@ class CrocoBlock(nn.Module):
 
     def forward(self, features: Tensor, within: Edges, across: Edges, time: Time) -> Tensor:
         """(T, M, C) -> (T, M, C)."""
+        return self.look_across(self.look_inside(features, within, time), across, time)
+
+    def look_inside(self, features: Tensor, within: Edges, time: Time) -> Tensor:
+        """Tokens attend to those of their own piece. (T, M, C) -> (T, M, C)."""
         normed = self.norm_within(features, time)
-        features = features + self.within(normed, normed, within)
+        return features + self.within(normed, normed, within)
+
+    def look_across(self, features: Tensor, across: Edges, time: Time) -> Tensor:
+        """Tokens attend to those of other pieces, and what they saw is digested. (T, M, C) -> (T, M, C)."""
         normed = self.norm_across(features, time)
         features = features + self.across(normed, normed, across)
         return features + self.feed(self.norm_feed(features, time))

@@ -29,6 +29,7 @@ class NetworkConfig:
     num_knots: int = 16  # ours: control values of a radial function
     break_head: bool = False  # ours: also say which points lie on a break surface
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
+    free_network: bool = False  # ablation (e): D_K of edge attention is replaced by a map that breaks equivariance
 
     def __post_init__(self) -> None:
         check_whole("num_levels", self.num_levels, 1, 16)
@@ -43,6 +44,7 @@ class NetworkConfig:
         check_whole("num_knots", self.num_knots, 4, 4096)  # at least 4: a cubic spline
         check_switch("time_in_encoder", self.time_in_encoder)
         check_switch("break_head", self.break_head)
+        check_switch("free_network", self.free_network)
         check_positive("ratio", self.ratio)
         check_positive("spacing", self.spacing)
         check_choice("normals", self.normals, get_args(Normals))

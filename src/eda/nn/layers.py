@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,13 @@ class Time:
 
     embedding: Tensor  # (B, E)
     puzzle: Tensor  # (P,)
+    _gains: dict[nn.Module, Tensor] = field(default_factory=dict)
+
+    def gain(self, layer: nn.Linear) -> Tensor:
+        """1 + layer(embedding) for every point, (P, C): kept, since stages of a Runge-Kutta step share their tau."""
+        if layer not in self._gains:
+            self._gains[layer] = (1 + layer(self.embedding))[self.puzzle]
+        return self._gains[layer]
 
 
 class DegreeLinear(nn.Module):
@@ -117,7 +124,7 @@ def equivariant_gelu(features: Tensor, toward: Tensor) -> Tensor:
 
     features (P, M, C), toward (P, M - 1, C): W F of the degrees above 0. -> (P, M, C).
     """
-    if not torch.is_grad_enabled() and may_read(features) and pointwise.can_gate(features, toward):
+    if may_read(features) and pointwise.can_gate(features, toward):
         return pointwise.gelu(features, toward)
     projections = [features[:, :1]]
     for l in range(1, math.isqrt(features.shape[1])):
@@ -139,7 +146,7 @@ def _inverse_rms(features: Tensor) -> Tensor:
 
 def _normed(features: Tensor, gain: Tensor) -> Tensor:
     """features (P, M, C) / sigma * gain, which is (P, C) or (C,)."""
-    if not torch.is_grad_enabled() and may_read(features) and pointwise.can_norm(features, gain):
+    if may_read(features) and pointwise.can_norm(features, gain):
         return pointwise.norm(features, gain)
     return features * (gain * _inverse_rms(features))[:, None]
 
@@ -165,8 +172,7 @@ class AdaptiveNorm(nn.Module):
 
     def forward(self, features: Tensor, time: Time) -> Tensor:
         """(P, M, C) -> (P, M, C)."""
-        gain = 1 + self.gain(time.embedding)
-        return _normed(features, gain[time.puzzle])
+        return _normed(features, time.gain(self.gain))
 
 
 class FeedForward(nn.Module):

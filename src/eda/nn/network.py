@@ -11,7 +11,7 @@ poses that move nothing.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -32,12 +32,9 @@ from eda.segment import ranges, segment_softmax, segment_sum
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """The coarse points of every piece with their features, in the piece's own frame."""
+class Layout:
+    """Which token belongs to which piece, and which piece to which puzzle."""
 
-    features: Tensor  # (T, M, C)
-    points: Tensor  # (T, 3)
-    within: Edges  # the neighbours in the same piece
     sizes: Tensor  # (N,) tokens of each piece
     counts: Tensor  # (B,) pieces of each puzzle
 
@@ -56,6 +53,17 @@ class Tokens:
         """Which tokens may attend to each other across pieces."""
         return Across.between(self.piece, self.puzzle)
 
+
+@dataclass(frozen=True)
+class Tokens:
+    """The coarse points of every piece with their features, in the piece's own frame."""
+
+    features: Tensor  # (T, M, C)
+    points: Tensor  # (T, 3)
+    within: Edges  # the neighbours in the same piece
+    layout: Layout
+    time: Time | None = None  # what the features are attuned to, if they are
+
     @staticmethod
     def cat(batch: list[Tokens]) -> Tokens:
         """Several batches as one; the same one several times, for several samples of the same pieces."""
@@ -68,8 +76,10 @@ class Tokens:
             features=torch.cat([tokens.features for tokens in batch]),
             points=torch.cat([tokens.points for tokens in batch]),
             within=Edges(torch.cat(neighbors), torch.cat([tokens.within.vectors for tokens in batch])),
-            sizes=torch.cat([tokens.sizes for tokens in batch]),
-            counts=torch.cat([tokens.counts for tokens in batch]),
+            layout=Layout(
+                sizes=torch.cat([tokens.layout.sizes for tokens in batch]),
+                counts=torch.cat([tokens.layout.counts for tokens in batch]),
+            ),
         )
 
 
@@ -101,7 +111,7 @@ class EdaNetwork(nn.Module):
         """The last level of `descend` as tokens."""
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
-        return Tokens(features, level.points, within, level.sizes, pyramid.pieces.counts)
+        return Tokens(features, level.points, within, Layout(level.sizes, pyramid.pieces.counts))
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
@@ -130,21 +140,34 @@ class EdaNetwork(nn.Module):
         return self.breaks(pyramid, levels, at)
 
     @full_precision
+    def attune(self, tokens: Tokens, tau: Tensor) -> Tokens:
+        """The first self-attention, which sees tau but still only single pieces in their own frames. tau (B,)."""
+        time = Time(self.time(tau), tokens.layout.puzzle)
+        features = self.croco[0].look_inside(tokens.features, tokens.within, time)  # type: ignore[operator]
+        return replace(tokens, features=features, time=time)
+
+    @full_precision
     def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:
-        """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
-        config = self.config
-        piece = tokens.piece
-        pose = poses[piece]
+        """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
+
+        Tokens that are attuned already, which must be to this tau, save the first self-attention.
+        """
+        if tokens.time is None:
+            tokens = self.attune(tokens, tau)
+        assert tokens.time is not None
+        config, layout = self.config, tokens.layout
+        pose = poses[layout.piece]
         points = pose.act(tokens.points)
-        neighbors = tokens.across.neighbors(points, config.cross_neighbors)
+        neighbors = layout.across.neighbors(points, config.cross_neighbors)
         between = Edges.between(points, points, neighbors, config.reach(config.num_levels))
         within = tokens.within.rotated(pose.rotation)
-        time = Time(self.time(tau), tokens.puzzle)
-        blocks = [block[piece] for block in wigner(poses.rotation, config.max_degree)]
+        blocks = [block[layout.piece] for block in wigner(poses.rotation, config.max_degree)]
         features = rotate_features(tokens.features, blocks)
-        for croco in self.croco:
-            features = croco(features, within, between, time)
-        return self.head(features, piece, len(tokens.sizes), time)
+        first, *others = self.croco
+        features = first.look_across(features, between, tokens.time)  # type: ignore[operator]
+        for croco in others:
+            features = croco(features, within, between, tokens.time)
+        return self.head(features, layout.piece, len(layout.sizes), tokens.time)
 
 
 def _time_of(embedding: Tensor | None, sizes: Tensor, counts: Tensor) -> Time | None:
