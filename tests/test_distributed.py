@@ -68,6 +68,7 @@ def two_processes(dataset, tmp_path_factory) -> Path:
         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
+    assert "find_unused_parameters" not in result.stderr
     return folder
 
 

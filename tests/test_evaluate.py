@@ -173,7 +173,7 @@ def test_the_pairwise_figures_are_the_metric_of_the_paper():
         assert result.values["relative_translation"][q, 0, 0] == pytest.approx(distance / size, rel=1e-5)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [name for name, protocol in PROTOCOLS.items() if protocol.score])
 def test_foreign_pieces_are_left_out(protocol):
     mixed = [example(4, 3, foreign=1)]
 
@@ -236,6 +236,11 @@ def test_a_model_that_breaks_down_names_the_puzzle(model):
 def test_sampling_refuses_zero(setting):
     with pytest.raises(InputError, match=setting):
         Sampling(**{setting: 0})
+
+
+def test_a_protocol_that_does_not_look_at_poses_says_so():
+    with pytest.raises(InputError, match="evaluate_breaks"):
+        evaluate(answers_with(whole_moved), "breaks")
 
 
 def test_nothing_to_evaluate_is_an_error():

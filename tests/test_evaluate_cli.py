@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ import typer
 from shapes import TINY_NETWORK, lumpy_cloud
 from typer.testing import CliRunner
 
-from eda import Eda, EdaConfig, InputError
+from eda import Eda, EdaConfig, InputError, Pieces
 from eda.cli.evaluate import evaluate
-from eda.data import Example, Plan, build
+from eda.data import Dataset, Example, Plan, build
+from eda.data.example import OUTER
 from eda.data.sources import open_examples
 
 NUM_PUZZLES = 3
@@ -112,6 +114,66 @@ def test_saved_predictions_score_the_same(run, dataset, model_file, tmp_path):
     assert second["seed"] == 4
     for name, distribution in first["metrics"].items():
         assert second["metrics"][name]["repeat_means"] == pytest.approx(distribution["repeat_means"], rel=1e-6)
+
+
+def labelled(item: int) -> list[Example]:
+    """The upper half of every piece is its break."""
+    (example,) = make(item)
+    upper = [np.where(cloud[:, 1] > np.median(cloud[:, 1]), 0, OUTER) for cloud in example.clouds()]
+    return [replace(example, contact=np.concatenate(upper).astype(np.int16))]
+
+
+@pytest.fixture(scope="module")
+def labelled_dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labelled") / "set"
+    build(Plan(labelled, NUM_PUZZLES, {"made by": "a test"}), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def break_model_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("breaks") / "tiny.safetensors"
+    Eda(EdaConfig(replace(TINY_NETWORK, break_head=True))).save(path)
+    return path
+
+
+def test_breaks_are_measured_as_by_hand(run, labelled_dataset, break_model_file):
+    arguments = ("--data", labelled_dataset, "--protocol", "breaks", "--points", 60, "--json", "-")
+    code, output = run("--model", break_model_file, *arguments)
+    assert code == 0, output
+    report, model = json.loads(output), Eda.load(break_model_file)
+    areas = []
+    for example in Dataset(labelled_dataset):
+        thin = example.thinned(60)
+        pieces = Pieces.from_clouds(thin.clouds(), thin.clouds(thin.normals))  # the head does not see turns
+        probability, wanted = model.break_probability(pieces).numpy(), thin.on_break
+        areas.append((probability[wanted][:, None] > probability[~wanted][None]).mean())
+    assert report["metrics"]["auc"]["mean"] == pytest.approx(np.mean(areas), abs=0.01)
+    assert report["metrics"]["auc"]["interval_95"][0] <= report["metrics"]["auc"]["mean"]
+    assert report["by_pieces"].keys() == {"2", "3", "4"}
+    assert report["puzzles"] == NUM_PUZZLES
+
+
+def test_what_has_no_breaks_cannot_be_measured_on_them(run, dataset, labelled_dataset, model_file, break_model_file):
+    for data, model, message in (
+        (dataset, break_model_file, "nobody says"),
+        (labelled_dataset, model_file, "no break head"),
+    ):
+        code, output = run("--data", data, "--model", model, "--protocol", "breaks")
+        assert code == 2
+        assert message in output
+    code, output = run("--data", labelled_dataset, "--predictions", "x.json", "--protocol", "breaks")
+    assert code == 2
+    assert "no poses" in output
+
+
+def test_a_model_is_found_by_name_and_put_on_the_device(run, dataset):
+    code, output = run("--data", dataset, "--model", "fracture-small", "--limit", 1, "--device", "cpu", *FAST)
+    assert code == 0, output
+    assert "fracture-small" in output
+    code, output = run("--data", dataset, "--model", "fracture-small", "--device", "abacus", *FAST)
+    assert code == 2
+    assert "--device" in output
 
 
 def test_exported_inputs_can_be_read_as_pieces(run, dataset, tmp_path):

@@ -161,6 +161,30 @@ def test_pairs_without_overlap(fragments, scene):
         len(ThreeDMatchPack(fragments, pairs="zero", radius=5.0))
 
 
+def test_several_lists_follow_each_other_and_are_thinned_evenly(fragments):
+    both = ThreeDMatchPack(fragments, pairs="3DMatch+zero")
+    names = [example.name for example in both]
+    assert names == [example.name for kind in ("3DMatch", "zero") for example in ThreeDMatchPack(fragments, pairs=kind)]
+    assert [example.name for example in ThreeDMatchPack(fragments, pairs="3DMatch+zero", most=1)] == names[:2]
+    with pytest.raises(InputError, match="pairs"):
+        ThreeDMatchPack(fragments, pairs="3DMatch+all")
+
+
+def test_normals_are_estimated_before_fragments_are_thinned_and_turn_with_them(tmp_path):
+    """Points of a plane have its normal, whatever the frame that the fragment was stored in."""
+    rng = np.random.default_rng(3)
+    plane = np.column_stack([rng.uniform(0, 1, (500, 2)), np.zeros(500)])
+    poses = [random_motion(rng) for _ in range(2)]
+    clouds = [acted(np.linalg.inv(pose), plane) for pose in poses]
+    row = {"src": 1, "tgt": 0, "T": (np.linalg.inv(poses[0]) @ poses[1])[:3].ravel().tolist(), "overlap": 1.0}
+    write_fragment_pack(tmp_path, NAMES[:2], clouds, poses, {"3DMatch": [row]})
+    assert ThreeDMatchPack(tmp_path)[0].normals is None
+    example = ThreeDMatchPack(tmp_path, grid=0.2, neighbors=8)[0]
+    assert (example.sizes < 60).all()
+    in_scene = example.normals @ poses[0][:3, :3].T
+    np.testing.assert_allclose(np.abs(in_scene[:, 2]), 1.0, atol=0.01)
+
+
 def test_bands_and_scenes(fragments):
     with pytest.raises(InputError, match="no pairs"):
         len(ThreeDMatchPack(fragments, max_overlap=0.3))

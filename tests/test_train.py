@@ -136,6 +136,19 @@ def test_the_loss_is_told_all_that_is_known_of_a_batch(dataset, tmp_path, monkey
     assert torch.equal(calls[0]["labels"].on_break, batch.on_break)
 
 
+def test_every_weight_takes_part_in_a_step_also_where_nobody_knows_the_breaks(dataset, tmp_path):
+    """Processes that exchange gradients must agree on whose; a batch without labels changes no weight of the head."""
+    config = tiny_run(dataset.folder)
+    assert config.model.network.break_head
+    run = Run(config, tmp_path, ALONE)
+    batch = replace(next(run.loader.batches()), on_break=None)
+    parts = run.objective(batch, 0)
+    parts[0].backward()
+    assert all(p.grad is not None for p in run.model.parameters())
+    assert not any(p.grad.any() for p in run.model.network.breaks.parameters())
+    assert float(parts[3].detach()) == 0
+
+
 def noise_of(pieces, noise_std, *, samples, generator):
     """Noise that the pieces alone decide, so that it is the same in any batch."""
     first = pieces.points[pieces.sizes.cumsum(0) - pieces.sizes]

@@ -9,9 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from datasets import command_of, dataset_of, lumpy_example, tiny_run
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from typer.testing import CliRunner
@@ -231,3 +233,19 @@ def test_validation_is_on_the_dataset_given(dataset, tmp_path):
     result = invoke(*words)
     assert result.exit_code == 0, result.exception
     assert "validation: mean" in result.output
+
+
+def test_assemblies_are_drawn_as_often_as_they_are_validated(dataset, tmp_path):
+    words = words_for(
+        dataset, tmp_path / "run", "--validation", dataset.folder, "--set", "watch.validate_every=2",
+        "--set", "watch.validation_puzzles=1", "--set", "watch.validation_steps=1", steps=2,
+    )  # fmt: skip
+    assert invoke(*words).exit_code == 0
+    (picture,) = (tmp_path / "run").glob("*.png")
+    assert picture.name == "assemblies-0000002.png"
+    with Image.open(picture) as page:
+        shade = np.asarray(page.convert("L"), dtype=float)
+    left, right = np.array_split(shade, 2, axis=1)
+    assert left.std() > 5, "the puzzle as it is"
+    assert right.std() > 5, "the puzzle as sampled"
+    assert np.abs(left - right).mean() > 0.5, "which an untrained model does not find"

@@ -70,6 +70,73 @@ def fracture_small() -> TrainConfig:
     )
 
 
+def scan_small() -> TrainConfig:
+    """Pairs of indoor scans on a CPU, by normals of unknown sign; crops make many pairs of few."""
+    network = NetworkConfig(
+        num_levels=3,
+        num_blocks=2,
+        num_neighbors=8,
+        cross_neighbors=None,
+        channels=32,
+        time_in_encoder=False,
+        normals="unoriented",
+        spacing=0.07,
+    )
+    return TrainConfig(
+        EdaConfig(network, noise_std=0.64, num_points=1000),
+        OptimizerConfig(steps=20_000, lr=2e-3, final_lr=0.02, warmup=300, weight_decay=0.01, ema=0.999),
+        DataConfig(points_per_batch=6_000, draws=4, augmentation=Augmentation(keep=0.6)),
+        WatchConfig(),
+    )
+
+
+def ablation() -> TrainConfig:
+    """Eda itself, for the ablation: pairs of pieces and a network that a core trains in minutes."""
+    network = NetworkConfig(
+        num_levels=2,
+        num_blocks=2,
+        num_neighbors=6,
+        cross_neighbors=None,
+        channels=16,
+        time_in_encoder=False,
+        spacing=0.12,
+    )
+    return TrainConfig(
+        EdaConfig(network, noise_std=0.5, num_points=200),
+        OptimizerConfig(steps=2_000, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.99),
+        DataConfig(points_per_batch=1_600, draws=2, max_pieces=(2,)),
+        WatchConfig(validate_every=250, validation_puzzles=16, validation_steps=4),
+    )
+
+
+def _without(letters: str) -> TrainConfig:
+    """The ablation's recipe with parts of the theory taken out: r, h, e as in the paper."""
+    config = ablation()
+    network = replace(config.model.network, free_network="e" in letters)
+    model = replace(config.model, network=network, no_correction="r" in letters, body_twist="h" in letters)
+    return replace(config, model=model)
+
+
+def ablation_r() -> TrainConfig:
+    """Eda-(r): paths end in the solution, turned at random, instead of the nearest turn r*."""
+    return _without("r")
+
+
+def ablation_rh() -> TrainConfig:
+    """Eda-(r, h): and the network predicts the twist in the piece's own frame, which it cannot see."""
+    return _without("rh")
+
+
+def ablation_re() -> TrainConfig:
+    """Eda-(r, e): a network with as many weights that is not equivariant."""
+    return _without("re")
+
+
+def ablation_rhe() -> TrainConfig:
+    """Eda-(r, h, e): nothing of the theory."""
+    return _without("rhe")
+
+
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "breaking-bad": breaking_bad,
     "3dmatch": threedmatch,
@@ -77,4 +144,10 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "kitti-3": kitti3,
     "kitti-4": kitti4,
     "fracture-small": fracture_small,
+    "scan-small": scan_small,
+    "ablation": ablation,
+    "ablation-r": ablation_r,
+    "ablation-rh": ablation_rh,
+    "ablation-re": ablation_re,
+    "ablation-rhe": ablation_rhe,
 }

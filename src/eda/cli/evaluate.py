@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from eda.cli.terminal import progress
 if TYPE_CHECKING:
     from eda.data import Example
     from eda.evaluate import Answer, Evaluation, Sampling
+    from eda.model import Eda
 
 
 def evaluate(
@@ -25,12 +26,12 @@ def evaluate(
             "or KIND:PATH."
         ),
     ],
-    model: Annotated[Path | None, typer.Option(help="A model file.")] = None,
+    model: Annotated[Path | None, typer.Option(help="A model file, or the name of a model that ships.")] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Score the poses in this file, of any system, instead of a model.")
     ] = None,
     protocol: Annotated[
-        str, typer.Option(help="pairwise, breaking_bad, breaking_bad_anchored or registration.")
+        str, typer.Option(help="pairwise, breaking_bad, breaking_bad_anchored, registration or breaks.")
     ] = "pairwise",
     samples: Annotated[int, typer.Option(min=1, help="Assemblies of a puzzle; its figures are their means.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other noise, for the ± of the table.")] = 3,
@@ -39,6 +40,7 @@ def evaluate(
     points: Annotated[int, typer.Option(min=8, help="Points of a puzzle that the network sees, about.")] = 1000,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first puzzles.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the turns of the pieces and of the noise.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures; - prints them.")] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write a line for every assembly.")] = None,
     markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the table.")] = None,
@@ -51,6 +53,7 @@ def evaluate(
     from eda.data.sources import open_examples
     from eda.errors import InputError
     from eda.evaluate import PROTOCOLS, Sampling, scattered, summarize, write_inputs
+    from eda.evaluate import evaluate as measure
     from eda.settings import check_choice
 
     check_choice("--protocol", protocol, tuple(PROTOCOLS))
@@ -64,9 +67,19 @@ def evaluate(
     if (model is None) == (predictions is None):
         raise InputError("give either --model or --predictions")
     sampling = Sampling(samples, repeats, solver, steps, points, seed)
-    answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored)
     total = len(source) if limit is None else min(limit, len(source))
-    evaluation = _measured(answers, protocol, total, quiet=str(json_file) == "-")
+    with progress("evaluating", hidden=str(json_file) == "-") as advance:
+
+        def tell(done: int) -> None:
+            advance(done, total)
+
+        if PROTOCOLS[protocol].score is None:
+            if model is None or save_predictions:
+                raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
+            evaluation, drawn_by = _breaks(model, examples, sampling, device, tell)
+        else:
+            answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored, device)
+            evaluation = measure(answers, protocol, progress=tell)
     report = {"data": data, **drawn_by, **summarize(evaluation)}
     _write(evaluation, report, json_file, csv_file, markdown_file)
     if str(json_file) != "-":
@@ -76,25 +89,45 @@ def evaluate(
 
 
 def _answers(
-    model: Path | None, predictions: Path | None, examples: Iterator[Example], sampling: Sampling, anchored: bool
+    model: Path | None,
+    predictions: Path | None,
+    examples: Iterator[Example],
+    sampling: Sampling,
+    anchored: bool,
+    device: str | None,
 ) -> tuple[Iterator[Answer], dict[str, Any]]:
     """Who answers, and what of it belongs in the report."""
     from eda.evaluate import looked_up, read_predictions, sampled
-    from eda.model import Eda
 
     if predictions is not None:
         read = read_predictions(predictions)
         return looked_up(read, examples), {"predictions": str(predictions), "seed": read.seed}
     assert model is not None
     settings = {name: getattr(sampling, name) for name in ("solver", "steps", "points", "seed")}
-    return sampled(Eda.load(model), examples, sampling, anchored=anchored), {"model": str(model), **settings}
+    return sampled(_loaded(model, device), examples, sampling, anchored=anchored), {"model": str(model), **settings}
 
 
-def _measured(answers: Iterator[Answer], protocol: str, total: int, *, quiet: bool) -> Evaluation:
-    from eda.evaluate import evaluate as measure
+def _breaks(
+    model: Path, examples: Iterator[Example], sampling: Sampling, device: str | None, tell: Callable[[int], None]
+) -> tuple[Evaluation, dict[str, Any]]:
+    """What a model says of breaks, measured, and what of it belongs in the report."""
+    from eda.evaluate import evaluate_breaks
 
-    with progress("evaluating", hidden=quiet) as advance:
-        return measure(answers, protocol, progress=lambda done: advance(done, total))
+    points, seed = sampling.points, sampling.seed
+    measured = evaluate_breaks(_loaded(model, device), examples, points=points, seed=seed, progress=tell)
+    return measured, {"model": str(model), "points": points, "seed": seed}
+
+
+def _loaded(model: Path, device: str | None) -> Eda:
+    """The model, on the device that was asked for or the best there is."""
+    import torch
+
+    from eda.model import Eda
+    from eda.settings import check_choice
+
+    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    check_choice("--device", kind, ("cpu", "cuda"))
+    return Eda.load(model, device=kind)
 
 
 def _check_writable(path: Path | None) -> None:
@@ -146,4 +179,5 @@ def _print_table(report: dict[str, Any]) -> None:
     console = Console()
     console.print(printed)
     if report["seconds_per_puzzle"] is not None:
-        console.print(f"{report['seconds_per_puzzle']:.3g} s to assemble a puzzle {report['samples']} times.")
+        work = "look at a puzzle" if report["protocol"] == "breaks" else f"assemble a puzzle {report['samples']} times"
+        console.print(f"{report['seconds_per_puzzle']:.3g} s to {work}.")

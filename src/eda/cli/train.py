@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from eda.data import Example
+    from eda.lie import SE3
+    from eda.pieces import Puzzle
     from eda.train import TrainConfig
 
 
@@ -55,6 +60,7 @@ def train(
             folder if speaks else None,
             (lambda line: print(line, flush=True)) if speaks else (lambda line: None),
             _validation_examples(config) if speaks else (),
+            _draw,
         )
         run_training(config, folder, ranks, watcher)
 
@@ -116,6 +122,36 @@ def _circumstances() -> dict[str, Any]:
 
     versions = {"eda": eda.__version__, "torch": torch.__version__, "numpy": np.__version__}
     return {"versions": {**versions, "python": platform.python_version()}, "command": sys.argv}
+
+
+def _draw(puzzles: Sequence[Puzzle], sampled: Sequence[SE3], path: Path) -> np.ndarray:
+    """A row for every puzzle: as it is, and as it was sampled, seen from where its largest piece is right."""
+    import io
+
+    import numpy as np
+
+    from eda.atomic import write_atomically
+    from eda.metrics import aligned_on
+    from eda.view import SheetStyle, contact_sheet
+
+    tiles = []
+    for number, (puzzle, poses) in enumerate(zip(puzzles, sampled, strict=True), start=1):
+        found = aligned_on(poses, puzzle.solution, int(puzzle.pieces.sizes.argmax()))
+        tiles += [_placed(puzzle, puzzle.solution, f"{number}, as it is"), _placed(puzzle, found, "as sampled")]
+    page, file = contact_sheet(tiles, SheetStyle(columns=2, view=160, breaks=False)), io.BytesIO()
+    page.save(file, "PNG", optimize=True)
+    write_atomically(path, file.getvalue())
+    return np.asarray(page)
+
+
+def _placed(puzzle: Puzzle, poses: SE3, name: str) -> Example:
+    """The pieces at some poses, to be drawn."""
+    from eda.data import Example
+
+    moved = puzzle.pieces.moved(poses)
+    bounds = moved.sizes.tolist()
+    normals = None if moved.normals is None else [part.numpy() for part in moved.normals.split(bounds)]
+    return Example.from_clouds(name, [part.numpy() for part in moved.points.split(bounds)], normals)
 
 
 def _validation_examples(config: TrainConfig) -> list[Example]:

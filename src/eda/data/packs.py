@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.cloud import voxel_grid
+from eda.cloud import estimate_normals, voxel_grid
 from eda.data.example import OUTER, Example
 from eda.data.reading import as_cloud, as_motion, moved, read_json, read_npy, read_npz, reading
 from eda.data.source import Source
 from eda.errors import InputError
-from eda.settings import check_choice, check_positive
+from eda.settings import check_choice, check_positive, check_whole
 
 
 def _segment(array: np.ndarray, offset: np.ndarray, index: int) -> np.ndarray:
@@ -111,6 +111,9 @@ def _fractures(path: Path) -> _Fractures:
 # -- 3DMatch -----------------------------------------------------------------------------------------------
 
 
+PACK_GRID = 0.05  # metres
+
+
 class FragmentPair(NamedTuple):
     """Two fragments by number, and the motion that brings the source to the target."""
 
@@ -121,22 +124,29 @@ class FragmentPair(NamedTuple):
 
 @dataclass(frozen=True)
 class ThreeDMatchPack(Source[FragmentPair]):
-    """Pairs of the lists "3DMatch" or "3DLoMatch", or "zero": all pairs of a scene that share nothing.
+    """Pairs of the lists "3DMatch" or "3DLoMatch", or "zero": all pairs of a scene that share nothing; or of several.
 
     The fragments are means over cells of 5 cm, so overlap at the usual 3 cm cannot be measured on them: fragments that
     come no nearer than `radius` anywhere count as free of overlap.
     """
 
     path: Path  # the folder with fragments_5cm.npz and index.json
-    pairs: str = "3DMatch"
+    pairs: str = "3DMatch"  # several lists are joined by +
     scenes: tuple[str, ...] = ()  # empty: all
     min_overlap: float = 0.0
     max_overlap: float = 1.0
     radius: float = 0.1  # metres
+    most: int = 0  # pairs of a list, evenly chosen from it; 0: all
+    grid: float = PACK_GRID  # metres; a coarser one than the pack's thins the fragments
+    neighbors: int = 0  # by which normals are estimated, before thinning; their signs mean nothing. 0: no normals
 
     def __post_init__(self) -> None:
-        check_choice("pairs", self.pairs, ("3DMatch", "3DLoMatch", "zero"))
+        for name in self.pairs.split("+"):
+            check_choice("pairs", name, ("3DMatch", "3DLoMatch", "zero"))
         check_positive("radius", self.radius)
+        check_positive("grid", self.grid)
+        check_whole("most", self.most, 0, 2**31)
+        check_whole("neighbors", self.neighbors, 0, 4096)
 
     @cached_property
     def items(self) -> tuple[FragmentPair, ...]:
@@ -149,20 +159,23 @@ class ThreeDMatchPack(Source[FragmentPair]):
                 f"{self.path}: no scene {', '.join(sorted(scenes - known))}; it has {', '.join(sorted(known))}"
             )
         inside = [name.rpartition("/")[0] in scenes for name in fragments.names]
-        listed = self._apart(inside) if self.pairs == "zero" else self._listed(inside)
-        if not listed:
-            raise InputError(f"{self.path}: no pairs of '{self.pairs}' in {', '.join(sorted(scenes))}")
+        listed: list[FragmentPair] = []
+        for name in self.pairs.split("+"):
+            found = self._apart(inside) if name == "zero" else self._listed(name, inside)
+            if not found:
+                raise InputError(f"{self.path}: no pairs of '{name}' in {', '.join(sorted(scenes))}")
+            listed += _evenly(found, self.most)
         return tuple(listed)
 
     @property
     def _fragments(self) -> _Fragments:
         return _read_fragments(self.path)
 
-    def _listed(self, inside: list[bool]) -> list[FragmentPair]:
+    def _listed(self, name: str, inside: list[bool]) -> list[FragmentPair]:
         index, last = self.path / "index.json", len(inside) - 1
         chosen = []
-        with reading(index, f"pairs/{self.pairs} with src, tgt, T, overlap"):
-            for row in self._fragments.pairs[self.pairs]:
+        with reading(index, f"pairs/{name} with src, tgt, T, overlap"):
+            for row in self._fragments.pairs[name]:
                 source, target = row["src"], row["tgt"]
                 if not (0 <= source <= last and 0 <= target <= last):
                     raise ValueError(f"a pair of fragments {source} and {target} of {last + 1}")
@@ -184,9 +197,33 @@ class ThreeDMatchPack(Source[FragmentPair]):
         """One pair, in the frame of the target."""
         fragments = self._fragments
         name = f"{fragments.names[item.source]}-{Path(fragments.names[item.target]).name}"
-        return Example.from_clouds(
-            name, [moved(fragments.cloud(item.source), item.motion), fragments.cloud(item.target)]
+        source, target = (
+            _surface(self.path, number, self.grid, self.neighbors) for number in (item.source, item.target)
         )
+        clouds = [moved(source.points, item.motion), target.points]
+        if source.normals is None or target.normals is None:
+            return Example.from_clouds(name, clouds)
+        return Example.from_clouds(name, clouds, [source.normals @ item.motion[:3, :3].T, target.normals])
+
+
+def _evenly(pairs: list[FragmentPair], most: int) -> list[FragmentPair]:
+    """At most so many, from all over the list; 0: all."""
+    if not most or len(pairs) <= most:
+        return pairs
+    return [pairs[i] for i in np.linspace(0, len(pairs) - 1, most).round().astype(int)]
+
+
+class _Surface(NamedTuple):
+    points: np.ndarray  # (n, 3)
+    normals: np.ndarray | None  # (n, 3) unit, of any sign
+
+
+@lru_cache(maxsize=512)
+def _surface(folder: Path, number: int, grid: float, neighbors: int) -> _Surface:
+    """A fragment as it is given out; it comes in many pairs."""
+    points = _read_fragments(folder).cloud(number)
+    kept = voxel_grid(points, grid) if grid > PACK_GRID else np.arange(len(points))
+    return _Surface(points[kept], estimate_normals(points, neighbors)[kept] if neighbors else None)
 
 
 def _far(first: cKDTree, second: cKDTree, radius: float) -> bool:

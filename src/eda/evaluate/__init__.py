@@ -1,5 +1,6 @@
 """Judging a model: does it keep the laws it is built on, and how well does it assemble?"""
 
+from eda.evaluate.breaks import evaluate_breaks
 from eda.evaluate.equivariance import EquivarianceReport, LawResult, check_equivariance
 from eda.evaluate.predictions import Predictions, read_predictions, write_inputs, write_predictions
 from eda.evaluate.protocols import PROTOCOLS
@@ -19,6 +20,7 @@ __all__ = [
     "as_csv",
     "check_equivariance",
     "evaluate",
+    "evaluate_breaks",
     "looked_up",
     "markdown",
     "read_predictions",

@@ -43,7 +43,7 @@ class Metric:
 class Protocol:
     """A convention. Of several assemblies of a puzzle, the first metric tells which is the best."""
 
-    score: Score
+    score: Score | None  # None: it does not look at poses, but at what the break head says
     metrics: dict[str, Metric]
     anchored: bool = False  # the system is told where the largest piece belongs
 
@@ -113,6 +113,14 @@ PROTOCOLS = {
             "recall": Metric("RR [%]", factor=100, more_is_better=True),
             "rotation": Metric("RRE [deg]"),
             "translation": Metric("RTE [m]"),
+        },
+    ),
+    "breaks": Protocol(
+        None,
+        {
+            "auc": Metric("AUC [%]", factor=100, more_is_better=True),
+            "precision": Metric("precision [%]", factor=100, more_is_better=True),
+            "recall": Metric("recall [%]", factor=100, more_is_better=True),
         },
     ),
 }

@@ -16,7 +16,7 @@ import torch
 from eda.data import Example
 from eda.errors import InputError
 from eda.evaluate.predictions import Predictions
-from eda.evaluate.protocols import PROTOCOLS, Protocol
+from eda.evaluate.protocols import PROTOCOLS, Protocol, Score
 from eda.evaluate.scatter import Scattered, generator_of, scattered
 from eda.evaluate.summary import Evaluation
 from eda.flow import sample_noise
@@ -60,12 +60,14 @@ def evaluate(
     """Score answers as they come; `progress` hears how many there were."""
     check_choice("protocol", protocol_name, tuple(PROTOCOLS))
     protocol = PROTOCOLS[protocol_name]
+    if protocol.score is None:
+        raise InputError(f"the protocol {protocol_name!r} does not score assemblies: use evaluate_breaks")
     names, num_pieces, figures, poses = [], [], [], []
     seconds: list[np.ndarray] = []
     for answer in answers:  # their clouds are let go: a source may be larger than the memory
         names.append(answer.puzzle.example.name)
         num_pieces.append(len(answer.puzzle.own))
-        figures.append(_figures(protocol, answer))
+        figures.append(_figures(protocol, protocol.score, answer))
         poses.append(answer.poses)
         seconds.extend([] if answer.seconds is None else [answer.seconds])
         if progress:
@@ -120,13 +122,13 @@ def _each(poses: SE3) -> list[SE3]:
 # -- scoring ---------------------------------------------------------------------------------------------------------
 
 
-def _figures(protocol: Protocol, answer: Answer) -> dict[str, np.ndarray]:
+def _figures(protocol: Protocol, score: Score, answer: Answer) -> dict[str, np.ndarray]:
     """Every figure as (R, K); foreign pieces are left out."""
     own, solution, clouds = answer.puzzle.own, answer.puzzle.solution, answer.puzzle.clouds()
     solution, clouds = solution[own], [clouds[i] for i in own]
-    scores = [protocol.score(poses[own], solution, clouds) for poses in _each(answer.poses)]
+    scores = [score(poses[own], solution, clouds) for poses in _each(answer.poses)]
     shape = answer.poses.shape[:2]
-    return {name: np.array([score[name] for score in scores]).reshape(shape) for name in protocol.metrics}
+    return {name: np.array([each[name] for each in scores]).reshape(shape) for name in protocol.metrics}
 
 
 def _check_alike(poses: list[SE3]) -> None:

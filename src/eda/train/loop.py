@@ -54,8 +54,18 @@ class Objective(nn.Module):
             labels=Labels(batch.on_break, batch.own),
             generator=torch.Generator(device).manual_seed(int(seed)),
         )
-        breaks = loss.total.new_zeros(()) if loss.breaks is None else loss.breaks
-        return torch.stack([loss.total, loss.rotation, loss.translation, breaks])
+        breaks = self._no_breaks() if loss.breaks is None else loss.breaks
+        total = loss.total + breaks if loss.breaks is None else loss.total
+        return torch.stack([total, loss.rotation, loss.translation, breaks])
+
+    def _no_breaks(self) -> Tensor:
+        """Zero, in which every weight of a break head has its part.
+
+        So processes agree on whose gradients they exchange, also on a batch without labels.
+        """
+        head = self.model.network.breaks
+        zero = self.model.network.head.output.weight.new_zeros(())
+        return zero if head is None else sum((0 * weight.sum() for weight in head.parameters()), zero)
 
 
 class Run:
@@ -76,9 +86,7 @@ class Run:
     def _distributed(self, objective: nn.Module) -> nn.Module:
         if self.ranks.world == 1:
             return objective
-        # Batches without break labels do not use the break head.
-        unused = self.config.model.network.break_head
-        return DistributedDataParallel(objective, find_unused_parameters=unused)
+        return DistributedDataParallel(objective)
 
     def _loader(self) -> Loader:
         data, network = self.config.data, self.config.model.network

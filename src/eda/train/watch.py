@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,7 +31,9 @@ NAMES = ("loss", "rotation", "translation", "breaks")
 SPIKE = 20.0
 _REMEMBERED = 200
 
-Draw = Callable[[Sequence[Puzzle], Sequence[SE3], Path], None]  # puzzles, sampled poses, where the picture goes
+# Puzzles, sampled poses and where the picture goes -> the picture, (height, width, 3) bytes.
+Draw = Callable[[Sequence[Puzzle], Sequence[SE3], Path], np.ndarray]
+DRAWN = 4  # puzzles
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ class Watcher:
         self._say(f"{step:7,} validation: " + ", ".join(f"{name} {value:.1f}" for name, value in summary.items()))
         self._log({"step": step, "validation": summary})
         if self._draw and self._folder:
-            self._draw(puzzles[:4], sampled[:4], self._folder / f"assemblies-{step:07d}.png")
+            picture = self._draw(puzzles[:DRAWN], sampled[:DRAWN], self._folder / f"assemblies-{step:07d}.png")
+            if self._board:
+                self._board.add_image("assemblies", picture, step, dataformats="HWC")
 
     def _log(self, entry: dict[str, Any]) -> None:
         if self._folder:
