@@ -3,22 +3,21 @@
 import json
 import math
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
-from typer.testing import CliRunner
+from stones import moved, scattered, stone
 
-from eda import Eda, InputError, assemble
-from eda.assembly import AssembleConfig, Evidence, Fragment, judge, refine
-from eda.assembly.assemble import Thinned
-from eda.cli import app
-from eda.data import Example, FractureConfig, FractureSource
-from eda.lie import SE3
-from eda.view.deliver import Given, deliver
+from eda import Assembly, Eda, InputError, assemble, save_assembly, show_assembly
+from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, Thinned, judge, refine
+from eda.data import Example
+from eda.view.deliver import Pictures
 
-QUICK = AssembleConfig(samples=8, steps=10)
+QUICK = AssembleConfig(samples=8, steps=10, solver="rk1")
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +27,7 @@ def model() -> Eda:
 
 @pytest.fixture(scope="module")
 def example() -> Example:
-    """A solid stone in two pieces."""
-    config = FractureConfig(min_pieces=2, max_pieces=2, num_points=4000, kinds=("rough",))
-    return FractureSource(config, seed=3, shapes=("stone",))(0)[0]
-
-
-def scattered(example: Example, scale: float = 1.0, seed: int = 0) -> tuple[list, list, np.ndarray]:
-    """Clouds and normals turned and moved at random, and the motions that put them back."""
-    rotations = Rotation.random(example.num_pieces, random_state=seed).as_matrix()
-    places = np.random.default_rng(seed).normal(size=(example.num_pieces, 3)) * 5 * scale
-    back = np.tile(np.eye(4), (example.num_pieces, 1, 1))
-    back[:, :3, :3] = rotations.transpose(0, 2, 1)
-    back[:, :3, 3] = -np.einsum("nji,nj->ni", rotations, places)
-    clouds = [scale * c.astype(float) @ r.T + p for c, r, p in zip(example.clouds(), rotations, places, strict=True)]
-    return clouds, [n @ r.T for n, r in zip(example.clouds(example.normals), rotations, strict=True)], back
+    return stone()
 
 
 def degrees_between(poses: np.ndarray, truth: np.ndarray) -> float:
@@ -91,18 +77,27 @@ def test_a_motion_of_the_whole_changes_no_score(evidence):
 
 
 def test_motions_of_thinned_pieces_are_motions_of_the_users_clouds(example):
-    clouds, normals, back = scattered(example, scale=250.0)
-    thinned = Thinned.of(clouds, normals, 300)
-    poses = thinned.pieces.from_user(SE3.from_matrix(torch.from_numpy(back))).matrix().numpy()
-    # What `from_user` took for the user's frame has its origins elsewhere: undone, the motions must come back.
-    motions = thinned.to_user(poses)
-    motions[:, :3, 3] += np.einsum("nij,nj->ni", motions[:, :3, :3], thinned.origins)
-    np.testing.assert_allclose(motions, back, atol=1e-6 * 250)
+    clouds, normals, truth = scattered(example, scale=250.0)
+    thinned = Thinned.of(Clouds.of(clouds, normals), 300)
+    rng = np.random.default_rng(0)
+    poses = np.tile(np.eye(4), (2, 1, 1))
+    poses[:, :3, :3] = Rotation.random(2, random_state=1).as_matrix()
+    poses[:, :3, 3] = rng.normal(size=(2, 3))
+    motions, sizes = thinned.to_user(poses), thinned.pieces.sizes.tolist()
+    for cloud, pose, motion, own in zip(
+        clouds, poses, motions, torch.split(thinned.pieces.points.double(), sizes), strict=True
+    ):
+        seen = 250 * 2 * np.abs(own.numpy()).max()  # no point of the piece is further from its middle than this
+        there = moved(own.numpy(), pose) * float(thinned.pieces.scales)
+        distance, _ = cKDTree(moved(cloud, motion)).query(there)
+        assert distance.max() < 1e-5 * seen, "a thinned point and the user's point that it is come to the same place"
+    np.testing.assert_allclose(thinned.from_user(motions), poses, atol=1e-9)
+    np.testing.assert_allclose(thinned.to_user(thinned.from_user(truth)), truth, atol=1e-9)
 
 
 def test_the_judge_sees_the_frames_of_the_network(example):
     clouds, normals, _ = scattered(example, scale=40.0)
-    thinned = Thinned.of(clouds, normals, 300)
+    thinned = Thinned.of(Clouds.of(clouds, normals), 300)
     few, many = (torch.split(p.points, p.sizes.tolist()) for p in (thinned.pieces, thinned.dense))
     for a, b in zip(few, many, strict=True):
         assert torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").min(dim=1).values.max() < 1e-5, (
@@ -110,24 +105,30 @@ def test_the_judge_sees_the_frames_of_the_network(example):
         )
 
 
-def test_two_pieces_are_put_together(example, model):
-    clouds, normals, truth = scattered(example, scale=80.0)
-    assembly = assemble(clouds, normals, model=model, config=QUICK)
-    assert assembly.best.placed.all()
-    assert degrees_between(assembly.best.poses, truth) < 5
+@pytest.fixture(scope="module")
+def assembled(example, model) -> Assembly:
+    """In millimetres, say, with names that no file system likes."""
+    clouds, normals, _ = scattered(example, scale=80.0)
+    return assemble(clouds, normals, names=["sherd ä 0", "sherd ä 1"], model=model, config=QUICK)
+
+
+def test_two_pieces_are_put_together(example, assembled):
+    _, _, truth = scattered(example, scale=80.0)
+    assert assembled.best.placed.all()
+    assert degrees_between(assembled.best.poses, truth) < 5
     meeting = (np.linalg.inv(truth[0]) @ truth[1])[:3, 3] - (
-        np.linalg.inv(assembly.best.poses[0]) @ assembly.best.poses[1]
+        np.linalg.inv(assembled.best.poses[0]) @ assembled.best.poses[1]
     )[:3, 3]
     assert np.linalg.norm(meeting) < 0.05 * 80
-    assert 0.3 < assembly.best.probability <= 1
-    scores = [alternative.score for alternative in assembly.alternatives]
+    assert 0.3 < assembled.best.probability <= 1
+    scores = [alternative.score for alternative in assembled.alternatives]
     assert scores[0] == max(scores)
 
 
-def test_the_same_seed_gives_the_same_assembly(example, model):
-    clouds, normals, _ = scattered(example)
-    first, second = (assemble(clouds, normals, model=model, config=QUICK) for _ in range(2))
-    np.testing.assert_array_equal(first.best.poses, second.best.poses)
+def test_the_same_seed_gives_the_same_assembly(example, model, assembled):
+    clouds, normals, _ = scattered(example, scale=80.0)
+    again = assemble(clouds, normals, model=model, config=QUICK)
+    np.testing.assert_array_equal(again.best.poses, assembled.best.poses)
 
 
 def test_what_cannot_be_assembled_is_an_input_error(example, model):
@@ -144,85 +145,51 @@ def test_what_cannot_be_assembled_is_an_input_error(example, model):
 
 
 @pytest.fixture(scope="module")
-def delivered(tmp_path_factory, example, model):
-    clouds, normals, _ = scattered(example, scale=80.0)
-    given = [Given(f"sherd ä {i}", c, n) for i, (c, n) in enumerate(zip(clouds, normals, strict=True))]
-    assembly = assemble(clouds, normals, names=[g.name for g in given], model=model, config=QUICK)
-    folder = tmp_path_factory.mktemp("delivered") / "out"
-    deliver(assembly, given, folder, command="eda assemble <sherds>")
-    return assembly, given, folder
+def delivered(tmp_path_factory, assembled) -> Path:
+    small = Pictures(preview=90, frame=60, frames=4, last_frames=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eda.view.deliver.Pictures", lambda: small)
+        return save_assembly(assembled, tmp_path_factory.mktemp("delivered") / "out")
 
 
-def test_everything_is_delivered(delivered):
+def test_everything_is_delivered(assembled, delivered):
     import trimesh
     from PIL import Image
 
-    assembly, given, folder = delivered
-    assert sorted(p.name for p in folder.iterdir()) == [
+    assert sorted(p.name for p in delivered.iterdir()) == [
         "assembled.glb", "assembled.ply", "assembly.gif", "assembly.json", "pieces", "preview.png", "report.html",
     ]  # fmt: skip
-    record = json.loads((folder / "assembly.json").read_text())
+    record = json.loads((delivered / "assembly.json").read_text())
     assert record["schema"] == 1
-    assert record["pieces"] == [g.name for g in given]
-    np.testing.assert_allclose(record["alternatives"][0]["pieces"][1]["pose"], assembly.best.poses[1])
-    moved = trimesh.load(folder / "pieces" / f"{given[1].name}.ply").vertices
-    pose = assembly.best.poses[1]
-    np.testing.assert_allclose(moved, given[1].points[: len(moved)] @ pose[:3, :3].T + pose[:3, 3], atol=1e-3)
-    with Image.open(folder / "preview.png") as picture, Image.open(folder / "assembly.gif") as animation:
-        assert picture.size == (900, 900)
-        assert animation.n_frames > 5
-    assert json.dumps("sherd ä 0") in (folder / "report.html").read_text(encoding="utf-8")
+    assert record["pieces"] == ["sherd ä 0", "sherd ä 1"]
+    pose = assembled.best.poses[1]
+    np.testing.assert_allclose(record["alternatives"][0]["pieces"][1]["pose"], pose)
+    written = trimesh.load(delivered / "pieces" / "sherd ä 1.ply").vertices
+    np.testing.assert_allclose(written, moved(assembled.clouds.points[1], pose)[: len(written)], atol=1e-3)
+    with Image.open(delivered / "preview.png") as picture, Image.open(delivered / "assembly.gif") as animation:
+        assert picture.size == (90, 90)
+        assert animation.n_frames > 3
+    assert json.dumps("sherd ä 0") in (delivered / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_folder_that_is_not_empty_is_not_touched(delivered, tmp_path):
-    assembly, given, _ = delivered
+def test_a_folder_that_is_not_empty_is_not_touched(assembled, tmp_path):
     (tmp_path / "mine.txt").write_text("keep me")
     with pytest.raises(InputError, match="not empty"):
-        deliver(assembly, given, tmp_path, command="")
+        save_assembly(assembled, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_made_is_an_input_error(delivered, tmp_path):
-    assembly, given, _ = delivered
+def test_a_folder_that_cannot_be_made_is_an_input_error(assembled, tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="cannot be written"):
-        deliver(assembly, given, tmp_path / "out", command="")
+        save_assembly(assembled, tmp_path / "out")
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
-
-
-def run(*words: str):
-    return CliRunner().invoke(app, ["assemble", *words])
-
-
-@pytest.fixture
-def files(tmp_path):
-    """The pieces of a broken box as meshes, as `eda fracture` writes them."""
-    folder = tmp_path / "broken"
-    words = ["fracture", str(folder), "--puzzles", "1", "--shapes", "stone", "--pieces", "2-2", "--as", "meshes"]
-    assert CliRunner().invoke(app, [*words, "--seed", "3", "--workers", "1", "--quiet"]).exit_code == 0
-    return next(p for p in folder.iterdir() if p.is_dir())
-
-
-def test_the_command_puts_files_together(files, tmp_path):
-    done = run(str(files), "-o", str(tmp_path / "out"), "--samples", "8", "--steps", "10", "--in-place")
-    assert done.exit_code == 0, done.output
-    assert "2 of 2 pieces placed" in done.output
-    assert "against the truth" in done.output
-    assert (tmp_path / "out" / "report.html").is_file()
-
-
-def test_bad_input_writes_nothing(files, tmp_path):
-    out = tmp_path / "out"
-    for words in ([str(files / "piece_000.ply")], [str(tmp_path / "nowhere")], [str(files), "--model", "no such"]):
-        assert isinstance(run(*words, "-o", str(out)).exception, InputError), words
-        assert not out.exists()
-    assert [p.name for p in tmp_path.iterdir()] == ["broken"], "not even a hidden folder is left"
-
-
-def test_models_are_listed():
-    listed = CliRunner().invoke(app, ["models"])
-    assert listed.exit_code == 0
-    assert "fracture-small" in listed.output
+def test_the_report_is_shown_in_the_browser(assembled, delivered, monkeypatch):
+    opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("eda.view.saving.open_report", opened.append)
+    monkeypatch.setattr("eda.view.saving.save_assembly", lambda assembly, folder: delivered)
+    assert show_assembly(assembled) == delivered
+    assert opened == [delivered / "report.html"]

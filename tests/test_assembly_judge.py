@@ -98,6 +98,19 @@ def test_scores_add_up_over_joints():
     assert judged.good[0][~neighbours].max() == 0
 
 
+def test_joints_judged_alone_add_up_to_the_whole():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    last = np.zeros((1, 3, 3), dtype=bool)
+    last[:, 2] = last[:, :, 2] = True
+    before, added = (
+        judge(evidence, true[None], np.array([[True, True, False]])),
+        judge(evidence, true[None], joints=last),
+    )
+    whole = judge(evidence, true[None])
+    np.testing.assert_allclose(before.score + added.score, whole.score)
+    np.testing.assert_allclose(before.pieces + added.pieces, whole.pieces)
+
+
 def test_pieces_that_are_not_placed_do_not_count():
     evidence, true = taken_apart(slices(3, DENSITY))
     placed = np.array([[True, True, False]])

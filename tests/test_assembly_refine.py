@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from sherds import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
-from eda.assembly import Evidence, Fragment, RefineConfig, Scan, judge, refine
+from eda.assembly import Evidence, Fracture, Fragment, RefineConfig, Scan, judge, refine
+from eda.assembly.contact import NORMAL_WEIGHT
 from eda.assembly.motion import act, angle, inverse, moved_about
 from eda.assembly.refine import Pull, normal_equations
 
@@ -111,6 +113,32 @@ def test_overlapping_scans_come_to_lie_on_each_other():
     scores = judge(evidence, np.stack([true, start, refined[0]])).score
     assert scores[1] < 0.7 * scores[0]
     assert scores[2] > 0.9 * scores[0]
+
+
+def test_the_sign_of_the_normals_of_a_scan_does_not_matter():
+    """Half of the normals turned around: the same motions, and the same score."""
+    fragments, rng = slices(2, DENSITY), np.random.default_rng(0)
+    true = np.tile(np.eye(4), (2, 1, 1))
+    start = disturbed(true, 5, 0.03)[None]
+    turned = [
+        Fragment(f.points, f.normals * rng.choice([-1, 1], size=(len(f.points), 1)), f.break_probability)
+        for f in fragments
+    ]
+    here, there = (Evidence.of(some, Scan()) for some in (fragments, turned))
+    np.testing.assert_allclose(refine(there, start), refine(here, start), atol=1e-9)
+    np.testing.assert_allclose(judge(there, start).score, judge(here, start).score)
+
+
+def test_the_nearest_of_a_patch_is_that_of_a_tree():
+    patch = Fracture().patches(slices(2, DENSITY)[0])[0]
+    rng = np.random.default_rng(0)
+    points, normals = rng.uniform(0, 2, size=(5, 40, 3)), rng.normal(size=(5, 40, 3))
+    tree = cKDTree(np.hstack([patch.points, -NORMAL_WEIGHT * patch.normals]))
+    wanted, _ = tree.query(np.concatenate([points, NORMAL_WEIGHT * normals], axis=2))
+    offset = points - patch.points[patch.nearest(points, normals)]
+    turned = normals + patch.normals[patch.nearest(points, normals)]
+    found = np.sqrt(np.square(offset).sum(axis=2) + NORMAL_WEIGHT**2 * np.square(turned).sum(axis=2))
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_motions_are_those_of_scipy():

@@ -104,6 +104,16 @@ def test_promises_are_not_believed(tmp_path, name):
         tracemalloc.stop()
 
 
+def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_not_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", points=np.zeros((1000, 3)), more=np.zeros(10**6))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    at = content.rindex(b"PK\1\2")  # what the directory says of the last array
+    content[at + 24 : at + 28] = struct.pack("<I", 2**32 - 2)
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.npz: it would unpack to 4 GB"):
+        read_pieces([tmp_path])
+
+
 def test_compressed_data_that_refer_to_nothing(tmp_path):
     head = binary_pcd(50).split(b"DATA")[0] + b"DATA binary_compressed\n"
     (tmp_path / "a.pcd").write_bytes(head + struct.pack("<II", 60, 600) + b"\x20\xff" * 30)

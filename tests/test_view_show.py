@@ -39,7 +39,7 @@ def dataset(tmp_path_factory):
 def run():
     app = typer.Typer()
     app.command()(show)
-    return lambda *words: CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=True)
+    return lambda *words: CliRunner().invoke(app, [*map(str, words), "--size", "48"], catch_exceptions=True)
 
 
 def test_a_sheet_of_a_dataset(run, dataset, tmp_path):
@@ -47,7 +47,7 @@ def test_a_sheet_of_a_dataset(run, dataset, tmp_path):
     result = run(dataset, "-o", output, "--count", 3, "--columns", 2)
     assert result.exit_code == 0
     assert "3 puzzles" in result.output
-    width, height = SheetStyle().tile
+    width, height = SheetStyle(view=48).tile
     assert opened(output).shape == (2 * height, 2 * width, 3)
     assert [path.name for path in tmp_path.iterdir()] == ["page.png"]  # nothing half-written beside it
 

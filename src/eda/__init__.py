@@ -7,18 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eda.assembly import Assembly, assemble
+    from eda.assembly import AssembleConfig, Assembly, assemble, prepare
     from eda.errors import InputError
     from eda.lie import SE3
     from eda.model import Eda, EdaConfig, load
     from eda.nn import NetworkConfig
     from eda.pieces import Pieces, Puzzle
+    from eda.view.saving import save_assembly, show_assembly
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "AssembleConfig": "eda.assembly",
     "Assembly": "eda.assembly",
     "assemble": "eda.assembly",
+    "prepare": "eda.assembly",
     "InputError": "eda.errors",
     "SE3": "eda.lie",
     "Eda": "eda.model",
@@ -27,10 +30,13 @@ _HOME = {
     "NetworkConfig": "eda.nn",
     "Pieces": "eda.pieces",
     "Puzzle": "eda.pieces",
+    "save_assembly": "eda.view.saving",
+    "show_assembly": "eda.view.saving",
 }
 
 __all__ = [
     "SE3",
+    "AssembleConfig",
     "Assembly",
     "Eda",
     "EdaConfig",
@@ -40,6 +46,9 @@ __all__ = [
     "Puzzle",
     "assemble",
     "load",
+    "prepare",
+    "save_assembly",
+    "show_assembly",
 ]
 
 

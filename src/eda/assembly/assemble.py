@@ -1,7 +1,6 @@
-"""`assemble`: clouds in, ranked assemblies out. The whole of it in one call.
+"""`assemble`: clouds in, ranked assemblies out. The whole of it in one call, or in its three steps.
 
-    clouds ─► thinned pieces ─► network ─┬─► samples ───────────────┐
-                                         └─► break probabilities ───┴─► rank ─► Assembly
+    clouds ─► prepare ─► Prepared ─► sample ─► trajectories ─► rank ─► Assembly
 
 In: the pieces as the user has them, in any unit, place and order. Out: motions of these very clouds.
 """
@@ -9,28 +8,38 @@ In: the pieces as the user has them, in any unit, place and order. Out: motions 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.fragment import MOST_POINTS, Fragment
+from eda.assembly.choose import Choice, choose_model
+from eda.assembly.clouds import Clouds
+from eda.assembly.motion import inverse
+from eda.assembly.pins import checked_pins, moved_onto
 from eda.assembly.rank import Candidate, RankConfig, rank
 from eda.assembly.result import Alternative, Assembly
-from eda.cloud import farthest_points
-from eda.data.example import Example
+from eda.assembly.thin import Thinned, suited
 from eda.errors import InputError
+from eda.flow import Trajectory
+from eda.flow.solver import SOLVERS
+from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
 from eda.model import Eda
-from eda.pieces import Pieces
-from eda.settings import check_whole
+from eda.pieces import Cloud
+from eda.settings import check_choice, check_positive, check_whole
 
-DEFAULT_MODEL = "fracture-small"
+# More samples in one batch take no less time each, and the limits of memory and time are met less well.
+SAMPLES_AT_ONCE = 8
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
+
+
+def _silent(what: str, done: float) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -42,129 +51,236 @@ class AssembleConfig:
     solver: str = "rk4"
     seed: int = 0
     ranking: RankConfig = field(default_factory=RankConfig)
+    time_limit: float | None = None  # seconds after which nothing new is tried; then the result depends on the machine
 
     def __post_init__(self) -> None:
         check_whole("samples", self.samples, 1, 4096)
         check_whole("steps", self.steps, 1, 10_000)
+        check_choice("solver", self.solver, tuple(SOLVERS))
         check_whole("seed", self.seed, 0, 2**63 - 1)
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a user may choose, as it is written down."""
+        names = ("samples", "steps", "solver", "seed", "time_limit")
+        return {**{name: getattr(self, name) for name in names}, "refine": self.ranking.refine}
 
 
 def assemble(
-    clouds: Sequence[np.ndarray],
-    normals: Sequence[np.ndarray],
+    clouds: Sequence[Cloud],
+    normals: Sequence[Cloud | None] | None = None,
     *,
     names: Sequence[str] | None = None,
-    model: Eda | str | Path = DEFAULT_MODEL,
+    pins: Mapping[int | str, np.ndarray] | None = None,
+    model: Eda | str | Path | None = None,
+    device: str = "cpu",
     config: AssembleConfig | None = None,
-    progress: Progress = lambda what, done: None,
+    progress: Progress = _silent,
 ) -> Assembly:
-    """Put pieces together: clouds (n_i, 3) with outward normals (n_i, 3), at least two, in one unit of any size.
+    """Put pieces together: clouds (n_i, 3) of any length, at least two, in one unit of any size.
 
-    `model` is a model, its file, or the name of one that ships with the package.
+    Outward normals (n_i, 3) are estimated where there are none. `pins` are motions (4, 4) of pieces whose place is
+    known, by name or index. `model` is a model, its file, or the name of one that ships with the package; it is chosen
+    by what the pieces are if none is given.
     """
-    began = time.monotonic()
-    config = config or AssembleConfig()
-    network = model if isinstance(model, Eda) else Eda.load(model)
-    names = [f"piece {i}" for i in range(len(clouds))] if names is None else list(names)
-    if len(names) != len(clouds):
-        raise InputError(f"{len(clouds)} pieces but {len(names)} names")
+    began, config = time.monotonic(), config or AssembleConfig()
     progress("thinning", 0.0)
-    thinned = Thinned.of(clouds, normals, network.config.num_points)
-    progress("sampling", 0.0)
-    generator = torch.Generator().manual_seed(config.seed)
-    trajectory = network.trajectory(
-        thinned.pieces, config.samples, steps=config.steps, solver=config.solver, generator=generator
-    )
-    evidence = thinned.evidence(network)
-    samples = trajectory.final.to(torch.float64).matrix().numpy()
-    candidates = rank(evidence, samples, config.ranking, progress)
-    flow = trajectory.poses[:, _nearest_sample(candidates[0], samples)].to(torch.float64).matrix().numpy()
-    anchor = int(candidates[0].pieces.argmax())
-    there = candidates[0].poses[anchor]
-    return Assembly(
-        names=tuple(names),
-        alternatives=tuple(_alternative(candidate, thinned, anchor, there) for candidate in candidates),
-        flow=thinned.to_user(_anchored(flow, flow[-1, anchor], there)),
-        model=str(model) if not isinstance(model, Eda) else "a model of your own",
-        settings={"samples": config.samples, "steps": config.steps, "solver": config.solver, "seed": config.seed},
-        seconds=time.monotonic() - began,
-    )
+    prepared = prepare(clouds, normals, names=names, pins=pins, model=model, device=device, seed=config.seed)
+    trajectory = prepared.sample(config, began=began, progress=progress)
+    return prepared.rank(trajectory, config, began=began, progress=progress)
+
+
+def prepare(
+    clouds: Sequence[Cloud],
+    normals: Sequence[Cloud | None] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    pins: Mapping[int | str, np.ndarray] | None = None,
+    model: Eda | str | Path | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> Prepared:
+    """Check, thin, and choose a model, as `assemble` does."""
+    given = Clouds.of(clouds, normals, seed=seed)
+    names = [f"piece {i}" for i in range(len(given))] if names is None else list(names)
+    if len(names) != len(given):
+        raise InputError(f"{len(given)} pieces but {len(names)} names")
+    choice = _choice(model, given)
+    network = model if isinstance(model, Eda) else Eda.load(choice.model, device=_checked_device(device))
+    thinned = Thinned.of(given, network.config.num_points)
+    return Prepared(tuple(names), given, thinned, network, choice, checked_pins(pins or {}, names))
+
+
+def _choice(model: Eda | str | Path | None, clouds: Clouds) -> Choice:
+    if model is None:
+        return choose_model(clouds)
+    return Choice("a model of your own" if isinstance(model, Eda) else str(model), "given")
+
+
+def _checked_device(device: str) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for the device
+        raise InputError(f"the device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 @dataclass(frozen=True)
-class Thinned:
-    """The pieces as the network sees them, and as the judge does, with the way back to the user's frame."""
+class Prepared:
+    """N pieces and a model for them, ready to be sampled. Make one with `prepare`."""
 
-    pieces: Pieces  # about as many points as the network was trained on, evenly spaced over all pieces
-    dense: Pieces  # the same pieces in the same frames, in more points
-    origins: np.ndarray  # (N, 3) where the origin of the thinned clouds lies in the user's frame
+    names: tuple[str, ...]  # (N,)
+    clouds: Clouds  # in the user's frames
+    thinned: Thinned  # in those of the network
+    model: Eda
+    choice: Choice
+    pins: dict[int, np.ndarray]  # (4, 4) in the user's frames, by the index of the piece
 
-    @staticmethod
-    def of(clouds: Sequence[np.ndarray], normals: Sequence[np.ndarray], budget: int) -> Thinned:
-        """Thin by farthest points: a rule that does not know the axes."""
-        whole = Pieces.from_clouds(clouds, normals, dtype=torch.float64)  # checks what it is given
-        centers = whole.centers.numpy()
-        rows = [farthest_points(cloud, min(len(cloud), MOST_POINTS)) for cloud in _split(whole.points, whole)]
-        points = [np.asarray(c, np.float64)[r] - m for c, r, m in zip(clouds, rows, centers, strict=True)]
-        directions = [n[r] for n, r in zip(_split(whole.normals, whole), rows, strict=True)]
-        example = Example.from_clouds("pieces", points, directions)
-        shift = points[0][0] - example.points[0].astype(np.float64)  # an example is centred as a whole
-        few = example.thinned(budget)
-        pieces = Pieces.from_clouds(few.clouds(), few.clouds(few.normals))
-        return Thinned(pieces, _in_frames_of(pieces, example), centers + shift)
+    def sample(
+        self,
+        config: AssembleConfig | None = None,
+        *,
+        noise: SE3 | None = None,
+        began: float | None = None,
+        progress: Progress = _silent,
+    ) -> Trajectory:
+        """The flow from noise to assemblies, poses (S+1, samples, N) of `thinned.pieces`.
 
-    def evidence(self, network: Eda) -> Evidence:
-        """What the judge knows: dense points, and how likely each lies on a break."""
-        if network.network.breaks is None:
-            raise InputError("this model has no break head, which judging needs: use one trained with break_head=True")
-        probability = network.break_probability(self.pieces, self.dense).double()
-        sizes = self.dense.sizes.tolist()
-        columns = (self.dense.points.double(), self.dense.normals.double(), probability)  # type: ignore[union-attr]
-        split = [torch.split(column, sizes) for column in columns]
-        return Evidence.of([Fragment(*(part.numpy() for part in parts)) for parts in zip(*split, strict=True)])
+        `noise` (samples, N) replaces what the seed would draw; all pinned pieces count as one there. Of a time limit,
+        which began at a time of `time.monotonic`, it takes the half, and then gives fewer samples.
+        """
+        config, began = config or AssembleConfig(), time.monotonic() if began is None else began
+        generator = torch.Generator().manual_seed(config.seed)
+        parts: list[Trajectory] = []
+        for first in range(0, config.samples, SAMPLES_AT_ONCE):
+            if parts and config.time_limit is not None and time.monotonic() - began > config.time_limit / 2:
+                break
+            rows = slice(first, min(first + SAMPLES_AT_ONCE, config.samples))
+            drawn = None if noise is None else noise[rows]
+            parts.append(self._sampled(rows, config, drawn, generator, progress))
+        return _side_by_side(parts)
 
-    def to_user(self, poses: np.ndarray) -> np.ndarray:
-        """Poses (..., N, 4, 4) of the thinned pieces as motions of the user's clouds."""
-        motions = self.pieces.to_user(SE3.from_matrix(torch.from_numpy(poses))).matrix().numpy().copy()
-        motions[..., :3, 3] -= np.einsum("...nij,nj->...ni", motions[..., :3, :3], self.origins)
-        return motions
+    def _sampled(
+        self, rows: slice, config: AssembleConfig, noise: SE3 | None, generator: torch.Generator, progress: Progress
+    ) -> Trajectory:
+        """Some of all samples at once."""
+        pieces, count = suited(self.thinned.pieces, self.model), rows.stop - rows.start
+
+        def tell(at: SolverProgress) -> None:
+            progress("sampling", (rows.start + count * float(at.tau.mean())) / config.samples)
+
+        progress("sampling", rows.start / config.samples)
+        return self.model.trajectory(
+            pieces,
+            count,
+            steps=config.steps,
+            solver=config.solver,
+            noise=noise,
+            pins={i: pin.to(pieces.points) for i, pin in self._network_pins().items()},
+            generator=generator,
+            callback=tell,
+        )
+
+    def rank(
+        self,
+        trajectory: Trajectory,
+        config: AssembleConfig | None = None,
+        *,
+        began: float | None = None,
+        progress: Progress = _silent,
+    ) -> Assembly:
+        """Refine, judge and pool what was sampled. `began`: when the time limit began, of `time.monotonic`."""
+        config, began = config or AssembleConfig(), time.monotonic() if began is None else began
+        samples = _matrices(trajectory.final)
+        deadline = None if config.time_limit is None else began + config.time_limit
+        evidence = self.thinned.evidence(self.model)
+        candidates = self._with_pins(
+            rank(evidence, samples, config.ranking, progress, deadline=deadline, rigid=[list(self.pins)])
+        )
+        return Assembly(
+            names=self.names,
+            clouds=self.clouds,
+            alternatives=self._alternatives(candidates),
+            flow=self._flow(trajectory, candidates[0]),
+            pinned=tuple(self.pins),
+            model=self.choice.model,
+            why=self.choice.why,
+            settings=config.as_dict(),
+            seconds=time.monotonic() - began,
+            stopped=deadline is not None and time.monotonic() >= deadline,
+        )
+
+    # -- pins ------------------------------------------------------------------------------------------------------
+
+    def _network_pins(self) -> dict[int, SE3]:
+        """In the frames of the network, moved as one so that the first is at the origin: far away digits are lost."""
+        if not self.pins:
+            return {}
+        known = np.tile(np.eye(4), (len(self.names), 1, 1))
+        known[list(self.pins)] = np.stack(list(self.pins.values()))
+        poses = self.thinned.from_user(known)
+        near = inverse(poses[min(self.pins)]) @ poses
+        return {i: SE3.from_matrix(torch.from_numpy(near[i])) for i in self.pins}
+
+    def _with_pins(self, candidates: list[Candidate]) -> list[Candidate]:
+        """The candidates that place what is pinned. If none does, only that has a place."""
+        pinned = list(self.pins)
+        whole = [candidate for candidate in candidates if candidate.placed[pinned].all()]
+        if whole:
+            return whole
+        alone = replace(candidates[0], placed=np.zeros(len(self.names), dtype=bool), probability=0.0, score=0.0)
+        alone.placed[pinned] = True
+        return [replace(alone, joints=np.zeros_like(alone.joints), pieces=np.zeros_like(alone.pieces))]
+
+    # -- the user's frames -----------------------------------------------------------------------------------------
+
+    def _alternatives(self, candidates: list[Candidate]) -> tuple[Alternative, ...]:
+        """Assemblies are known up to a motion of the whole: all are put where the best one has its surest piece."""
+        anchor = int(candidates[0].pieces.argmax())
+        there = candidates[0].poses[anchor]
+        return tuple(self._alternative(one, _anchored(one.poses, anchor, there)) for one in candidates)
+
+    def _alternative(self, candidate: Candidate, poses: np.ndarray) -> Alternative:
+        confidence = candidate.pieces.copy()
+        confidence[list(self.pins)] = 1
+        return Alternative(
+            poses=moved_onto(self.pins, self.thinned.to_user(poses)),
+            placed=candidate.placed,
+            score=candidate.score,
+            probability=candidate.probability,
+            confidence=confidence,
+            joints=candidate.joints,
+            count=candidate.count,
+        )
+
+    def _flow(self, trajectory: Trajectory, best: Candidate) -> np.ndarray:
+        """(T, N, 4, 4) of the sample nearest to an assembly, ending where it is."""
+        every = _matrices(trajectory.poses)
+        flow = every[:, _nearest_sample(best, every[-1])]
+        anchor = int(best.pieces.argmax())
+        onto = best.poses[anchor] @ inverse(flow[-1, anchor])
+        return moved_onto(self.pins, self.thinned.to_user(onto @ flow))
 
 
-def _split(values: torch.Tensor | None, pieces: Pieces) -> list[np.ndarray]:
-    assert values is not None
-    return [part.numpy() for part in torch.split(values, pieces.sizes.tolist())]
+def _matrices(poses: SE3) -> np.ndarray:
+    """(..., 4, 4) in float64, freed of the rounding that poses of the network have."""
+    return poses.to(torch.float64).polish().matrix().cpu().numpy()
 
 
-def _in_frames_of(pieces: Pieces, example: Example) -> Pieces:
-    """All points of an example in the frames and the unit of the pieces that were thinned from it."""
-    piece = np.repeat(np.arange(example.num_pieces), example.sizes)
-    points = (example.points - pieces.centers.numpy()[piece]) / float(pieces.scales[0])
-    return Pieces(
-        points=torch.from_numpy(points.astype(np.float32)),
-        normals=torch.from_numpy(np.asarray(example.normals, dtype=np.float32)),
-        sizes=torch.from_numpy(example.sizes),
-        counts=pieces.counts,
-        centers=pieces.centers,
-        scales=pieces.scales,
+def _side_by_side(parts: Sequence[Trajectory]) -> Trajectory:
+    """Samples of the same pieces as one batch; those that took fewer steps stay at their end."""
+    steps = max(len(part.taus) for part in parts)
+    rows = [torch.arange(steps).clamp(max=len(part.taus) - 1) for part in parts]
+    poses = [part.poses[index] for part, index in zip(parts, rows, strict=True)]
+    return Trajectory(
+        torch.cat([part.taus[index] for part, index in zip(parts, rows, strict=True)], dim=1),
+        SE3(torch.cat([p.rotation for p in poses], dim=1), torch.cat([p.translation for p in poses], dim=1)),
     )
 
 
-def _anchored(poses: np.ndarray, here: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Assemblies (..., N, 4, 4) moved as wholes, by what brings one pose (4, 4) to another."""
-    return (there @ np.linalg.inv(here)) @ poses
-
-
-def _alternative(candidate: Candidate, thinned: Thinned, anchor: int, there: np.ndarray) -> Alternative:
-    """In the user's frame; assemblies are known up to a motion of the whole, so the anchor is put where it belongs."""
-    return Alternative(
-        poses=thinned.to_user(_anchored(candidate.poses, candidate.poses[anchor], there)),
-        placed=candidate.placed,
-        score=candidate.score,
-        probability=candidate.probability,
-        confidence=candidate.pieces,
-        joints=candidate.joints,
-        count=candidate.count,
-    )
+def _anchored(poses: np.ndarray, anchor: int, there: np.ndarray) -> np.ndarray:
+    """An assembly (N, 4, 4) moved as a whole, so that one piece comes to a pose (4, 4)."""
+    return (there @ inverse(poses[anchor])) @ poses
 
 
 def _nearest_sample(candidate: Candidate, samples: np.ndarray) -> int:

@@ -14,7 +14,7 @@ from eda.assembly.motion import act, inverse
 from eda.assembly.refine import RefineConfig, refine
 
 # What is left to do for pieces whose joints are already refined: the errors that add up along a chain.
-POLISH = RefineConfig(first_radius=0.15, steps=6, first_slide=0.05)
+POLISH = RefineConfig(first_radius=0.15, steps=5, first_slide=0.05, most_points=40)
 # Two placements are the same if no point lies further apart than this, in units of the puzzle's size.
 SAME = 0.1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from eda.errors import InputError
 
@@ -23,7 +24,7 @@ class Calibration:
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """(..., F) -> (...)."""
-        return 1 / (1 + np.exp(-(features @ np.array(self.weights) + self.bias)))
+        return expit(features @ np.array(self.weights) + self.bias)
 
 
 def calibrate(features: np.ndarray, right: np.ndarray, *, fitted: str, ridge: float = 1e-2) -> Calibration:
@@ -56,4 +57,5 @@ def expected_calibration_error(probability: np.ndarray, right: np.ndarray, bins:
 
 
 WHOLE = Calibration((4.0, 4.0, 2.0, 0.0, 0.0, 1.0, -0.5, 1.0), -2.5, "not fitted yet")
+PIECE = Calibration((1.0, 4.0, 1.0, 1.0, 0.0), -2.5, "not fitted yet")
 JOINT = Calibration((3.0, 0.3, 1.0, 2.0, 2.0, 1.0), -2.5, "not fitted yet")

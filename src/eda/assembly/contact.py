@@ -6,6 +6,7 @@ they meet (`touch`). Everything else, from refinement to ranking, is the same fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,8 +14,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.assembly.fragment import Fragment
-from eda.assembly.motion import act
+from eda.assembly.motion import act, turn
 
+# How many points of a patch are looked for, and of a table of all against all, how many entries at a time.
+MOST_TARGETS, _ENTRIES_AT_ONCE = 1024, 1 << 18
 # How far apart two normals that differ by 60 degrees are, in the trees that see normals as well as places.
 NORMAL_WEIGHT = 0.1
 # How many of the nearest points are asked whether a point touches them or lies behind them.
@@ -34,15 +37,55 @@ class Patch:
     points: np.ndarray  # (m, 3)
     normals: np.ndarray  # (m, 3)
     weights: np.ndarray  # (m,) how likely they are of that kind
-    facing: bool  # the normals of corresponding points are opposed, not the same
-    tree: cKDTree  # of (place, weighted normal of the counterpart)
+    side: int  # the normals of corresponding points are the same (1), opposed (-1), or known up to their sign (0)
+    table: np.ndarray  # (7, m) float32, of (place, weighted normal of the counterpart), see `nearest`
 
     @staticmethod
-    def of(fragment: Fragment, weights: np.ndarray, rows: np.ndarray, *, facing: bool) -> Patch:
+    def of(fragment: Fragment, weights: np.ndarray, rows: np.ndarray, *, side: int) -> Patch:
         """Of some rows of a fragment; weights (n,) are those of all its points."""
         points, normals = fragment.points[rows], fragment.normals[rows]
-        tree = cKDTree(np.hstack([points, NORMAL_WEIGHT * (-normals if facing else normals)]))
-        return Patch(points, normals, weights[rows], facing, tree)
+        seen = np.hstack([points, side * NORMAL_WEIGHT * normals])[:MOST_TARGETS]
+        table = np.hstack([seen, -np.square(seen).sum(axis=1, keepdims=True) / 2]).T.astype(np.float32)
+        return Patch(points, normals, weights[rows], side, table)
+
+    def nearest(self, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+        """Which of the first `MOST_TARGETS` points lies nearest in place and normal. (..., 3), (..., 3) -> (...).
+
+        By one product with all of them, |x - y|^2 / 2 = |x|^2 / 2 - (x . y - |y|^2 / 2): for so few, no tree is faster.
+        """
+        seen = np.empty((points.size // 3, 7), dtype=np.float32)
+        seen[:, :3], seen[:, 3:6], seen[:, 6] = points.reshape(-1, 3), NORMAL_WEIGHT * normals.reshape(-1, 3), 1
+        parts = np.array_split(seen, 1 + seen.shape[0] * self.table.shape[1] // _ENTRIES_AT_ONCE)
+        return np.concatenate([(part @ self.table).argmax(axis=1) for part in parts]).reshape(points.shape[:-1])
+
+
+def counterpart(mine: Patch, points: np.ndarray, normals: np.ndarray, theirs: Patch) -> tuple[np.ndarray, np.ndarray]:
+    """Of points (..., 3) with normals of one patch: the nearest of another (...), and its normals (..., 3), turned so
+    that the two would be the same where the patches fit.
+    """
+    index = theirs.nearest(points, normals)
+    found = theirs.normals[index]
+    sign = np.copysign(1.0, (normals * found).sum(axis=-1, keepdims=True)) if mine.side == 0 else mine.side
+    return index, sign * found
+
+
+def closeness(
+    mine: Sequence[Patch], theirs: Sequence[Patch], relative: np.ndarray, probes: int, radius: float
+) -> np.ndarray:
+    """(K,) how much of a piece's patches comes near another's with normals that agree, at relative poses (K, 4, 4).
+
+    Of every patch its first points are asked, which cover it.
+    """
+    total = np.zeros(len(relative))
+    for patch, other in zip(mine, theirs, strict=True):
+        points, normals = act(relative, patch.points[:probes]), turn(relative, patch.normals[:probes])
+        index, wanted = counterpart(patch, points, normals, other)
+        squared = np.square(points - other.points[index]).sum(axis=2)
+        squared += np.square(NORMAL_WEIGHT * (normals - wanted)).sum(axis=2)
+        weights = patch.weights[:probes]
+        near = np.clip(1 - np.sqrt(squared) / radius, 0, None) * other.weights[index] * weights
+        total += near.sum(axis=1) / max(float(weights.sum()), 1e-12)
+    return total
 
 
 @dataclass(frozen=True)
@@ -58,6 +101,8 @@ class Touch:
 class Regime(Protocol):
     """What it means that two pieces fit."""
 
+    docks: bool  # whether geometry alone suggests where a piece may go
+
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The points of a piece that pull, by kind; the first kind alone suggests where another piece may go."""
 
@@ -71,6 +116,8 @@ class Regime(Protocol):
 class Fracture:
     """Sherds: breaks face each other, and beside them the outer surface goes on from one piece to the next."""
 
+    docks = True
+
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The break, and the band of outer surface beside it."""
         broken = fragment.brokenness
@@ -80,8 +127,8 @@ class Fracture:
         beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
         beside = beside if len(beside) else rows
         return (
-            Patch.of(fragment, broken.clip(0, 1), rows, facing=True),
-            Patch.of(fragment, (-broken).clip(0, 1), beside, facing=False),
+            Patch.of(fragment, broken.clip(0, 1), rows, side=-1),
+            Patch.of(fragment, (-broken).clip(0, 1), beside, side=1),
         )
 
     def mass(self, fragment: Fragment) -> float:
@@ -101,12 +148,14 @@ class Fracture:
 
 
 class Scan:
-    """Scans: surfaces seen twice lie on each other with the same normals."""
+    """Scans: surfaces seen twice lie on each other. Their normals are lines: which side was seen does not matter."""
+
+    docks = False
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """All points."""
         rows = np.arange(len(fragment.points))
-        return (Patch.of(fragment, np.ones(len(rows)), rows, facing=False),)
+        return (Patch.of(fragment, np.ones(len(rows)), rows, side=0),)
 
     def mass(self, fragment: Fragment) -> float:
         """How many points there are: scans may overlap in all of them."""
@@ -115,7 +164,7 @@ class Scan:
     def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
         """Points on the other's surface are good; points near it but not on it are bad, nothing is inside a surface."""
         met = _meet(piece, other, relative, 2 * REACH * spacing)
-        on = np.any(met.flush(1, spacing), axis=1)
+        on = np.any(met.flush(0, spacing), axis=1)
         near = met.distance[:, 0] < 2 * REACH * spacing
         return Touch(met.total(on), met.total(near & ~on) / 2, *np.zeros((2, len(relative))))
 
@@ -134,9 +183,10 @@ class _Meeting:
     count: int  # K
 
     def flush(self, sign: int, spacing: float) -> np.ndarray:
-        """(M, q) which points lie on each other, with normals that are opposed (-1) or the same (1)."""
+        """(M, q) which points lie on each other, with normals that are opposed (-1), the same (1) or either (0)."""
         apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
-        return (self.distance < REACH * spacing) & (sign * self.cosine > 0.5) & (apart < GAP * spacing)
+        agreeing = sign * self.cosine if sign else np.abs(self.cosine)
+        return (self.distance < REACH * spacing) & (agreeing > 0.5) & (apart < GAP * spacing)
 
     def level(self, spacing: float) -> np.ndarray:
         """(M, q) which points lie beside each other on one smooth surface."""

@@ -8,6 +8,7 @@ from eda.assembly.evidence import Evidence
 from eda.assembly.judge import Judgement
 
 ASSEMBLY_FEATURES = ("score", "margin", "worst piece", "bad share", "inside share", "support", "log pieces", "placed")
+PIECE_FEATURES = ("gain", "best joint", "score", "margin", "placed")
 JOINT_FEATURES = ("quality", "log contacts", "worse piece", "score", "margin", "support")
 
 
@@ -22,12 +23,24 @@ def assembly_features(
     return np.stack([judged.score, margin, worst, bad, inside, support, pieces, placed.mean(axis=1)], axis=1)
 
 
+def piece_features(evidence: Evidence, judged: Judgement, placed: np.ndarray, margin: np.ndarray) -> np.ndarray:
+    """Of all pieces in K assemblies. -> (K, N, 5)."""
+    shape = placed.shape
+    whole = (np.broadcast_to(values[:, None], shape) for values in (judged.score, margin, placed.mean(axis=1)))
+    return np.stack([judged.pieces, _quality(evidence, judged).max(axis=2), *whole], axis=-1)
+
+
 def joint_features(evidence: Evidence, judged: Judgement, margin: np.ndarray, support: np.ndarray) -> np.ndarray:
     """Of all pairs in K assemblies; `support` (K, N, N). -> (K, N, N, 6), symmetric in the pieces."""
-    least = np.minimum(evidence.masses[:, None], evidence.masses)
-    quality = judged.joints * evidence.masses.sum() / (2 * least)
+    quality = _quality(evidence, judged)
     contacts = np.log1p(judged.good + judged.good.swapaxes(1, 2))
     worse = np.minimum(judged.pieces[:, :, None], judged.pieces[:, None])
     shape = quality.shape
     score, step = (np.broadcast_to(values[:, None, None], shape) for values in (judged.score, margin))
     return np.stack([quality, contacts, worse, score, step, support], axis=-1)
+
+
+def _quality(evidence: Evidence, judged: Judgement) -> np.ndarray:
+    """(K, N, N) what joints gain, as a share of what the piece with less break could gain."""
+    least = np.minimum(evidence.masses[:, None], evidence.masses)
+    return judged.joints * evidence.masses.sum() / (2 * least)

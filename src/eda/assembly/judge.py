@@ -32,14 +32,18 @@ class Judgement:
     score: np.ndarray  # (K,) about 1 if all breaks are closed, 0 if nothing touches
 
 
-def judge(evidence: Evidence, poses: np.ndarray, placed: np.ndarray | None = None) -> Judgement:
-    """Scores of assemblies (K, N, 4, 4) of the pieces `placed` (K, N)."""
+def judge(
+    evidence: Evidence, poses: np.ndarray, placed: np.ndarray | None = None, joints: np.ndarray | None = None
+) -> Judgement:
+    """Scores of assemblies (K, N, 4, 4) of the pieces `placed` (K, N), or of some `joints` (K, N, N) alone."""
     count, num_pieces = poses.shape[:2]
-    placed = np.ones((count, num_pieces), dtype=bool) if placed is None else placed
+    if joints is None:
+        placed = np.ones((count, num_pieces), dtype=bool) if placed is None else placed
+        joints = placed[:, :, None] & placed[:, None]
     good, bad, seam, inside = np.zeros((4, count, num_pieces, num_pieces))
     for i, piece in enumerate(evidence.fragments):
         for j, other in enumerate(evidence.fragments):
-            both = np.flatnonzero(placed[:, i] & placed[:, j])
+            both = np.flatnonzero(joints[:, i, j])
             if i != j and len(both):
                 relative = inverse(poses[both, j]) @ poses[both, i]
                 met = evidence.regime.touch(piece, other, relative, evidence.spacing)
@@ -47,6 +51,6 @@ def judge(evidence: Evidence, poses: np.ndarray, placed: np.ndarray | None = Non
                 seam[both, i, j], inside[both, i, j] = met.seam, met.inside
     mass = evidence.masses.sum()
     gain = good - bad + SEAM_WEIGHT * seam - INSIDE_WEIGHT * inside
-    joints = (gain + gain.swapaxes(1, 2)) / mass
+    both_ways = (gain + gain.swapaxes(1, 2)) / mass
     pieces = gain.sum(axis=2) / evidence.masses
-    return Judgement(good, bad, seam, inside, joints, pieces, gain.sum(axis=(1, 2)) / mass)
+    return Judgement(good, bad, seam, inside, both_ways, pieces, gain.sum(axis=(1, 2)) / mass)

@@ -14,14 +14,18 @@ from eda.assembly.assemblies import SAME, Assemblies, distinct, largest_move
 from eda.assembly.evidence import Evidence
 from eda.assembly.judge import judge
 from eda.assembly.motion import inverse
-from eda.assembly.refine import refine
+from eda.assembly.refine import RefineConfig, refine
+
+# The first half of the steps, while the radius is wide, do with half of the points.
+ROUGH = RefineConfig(most_points=RefineConfig().most_points // 2)
+HALF = ROUGH.steps // 2
 
 
 @dataclass(frozen=True)
 class PoolConfig:
     """How many possibilities to follow."""
 
-    joints_per_pair: int = 5
+    joints_per_pair: int = 4
     beam: int = 6  # partial assemblies kept at each step
     tries: int = 10  # ways to go on from each
     least_gain: float = 0.1  # a joint or piece that gains less of what it could does not hold
@@ -54,7 +58,8 @@ def joints_of(evidence: Evidence, pair: tuple[int, int], proposals: np.ndarray, 
     """The distinct joints of one pair that proposals (M, 4, 4) lead to and that hold, the best first."""
     two = evidence.of_pair(*pair)
     start = np.stack([proposals, np.broadcast_to(np.eye(4), proposals.shape)], axis=1)
-    refined = refine(two, start)
+    rough = refine(two, start, config=ROUGH, part=slice(HALF))
+    refined = refine(two, rough, part=slice(HALF, None))
     gain = judge(two, refined).score * two.masses.sum()
     order = np.argsort(-gain, kind="stable")
     gain, relative = gain[order], relative_poses(refined[order], (0, 1))
@@ -71,9 +76,12 @@ def joints_of(evidence: Evidence, pair: tuple[int, int], proposals: np.ndarray, 
     ]
 
 
-def grow(evidence: Evidence, joints: list[Joint], config: PoolConfig) -> Assemblies:
-    """Assemblies from joints, by a beam search, the best first. Pieces without a joint that holds stay unplaced."""
-    beam = _seeds(evidence, joints, config)
+def grow(evidence: Evidence, joints: list[Joint], config: PoolConfig, anchor: int | None = None) -> Assemblies:
+    """Assemblies from joints, by a beam search, the best first. Pieces without a joint that holds stay unplaced.
+
+    With an anchor, only assemblies with this piece.
+    """
+    beam = _seeds(evidence, [joint for joint in joints if anchor is None or anchor in joint.pair], config)
     finished = [beam]
     while len(beam):
         beam = _grown(evidence, beam, joints, config)
@@ -109,10 +117,14 @@ def _grown(evidence: Evidence, beam: Assemblies, joints: list[Joint], config: Po
 def with_piece(evidence: Evidence, beam: Assemblies, offers: list[tuple[int, int, np.ndarray]]) -> Assemblies:
     """For every offer (assembly, piece, pose), the assembly with that piece at that pose."""
     source, piece = np.array([k for k, _, _ in offers]), np.array([i for _, i, _ in offers])
-    poses, placed = beam.poses[source].copy(), beam.placed[source].copy()
-    poses[np.arange(len(offers)), piece] = np.stack([pose for _, _, pose in offers])
-    placed[np.arange(len(offers)), piece] = True
-    return Assemblies.judged(evidence, poses, placed)
+    every, before = np.arange(len(offers)), beam[source]
+    poses, placed = before.poses.copy(), before.placed.copy()
+    poses[every, piece] = np.stack([pose for _, _, pose in offers])
+    placed[every, piece] = True
+    new = np.zeros((*placed.shape, len(evidence)), dtype=bool)
+    new[every, piece] = new[every, :, piece] = before.placed
+    added = judge(evidence, poses, joints=new)  # the other joints are as they were
+    return Assemblies(poses, placed, before.score + added.score, before.pieces + added.pieces)
 
 
 def holding(assemblies: Assemblies, config: PoolConfig) -> np.ndarray:

@@ -1,8 +1,10 @@
 """Proposals from geometry alone: where a piece could dock on another, whether or not a sample had it there.
 
-In: evidence. Out: relative poses that put a place on one break onto a place on another, face to face, turned by every
-angle of a grid; of all these, those whose breaks then lie near each other. They are rough, as samples are: refinement
-reaches some 30 degrees, and the grid is finer than that.
+In: evidence. Out: relative poses that put a place of one break onto a place of another; of all these, those whose
+breaks and outer surfaces then lie best. They are rough, as samples are: refinement reaches some 30 degrees.
+
+    edges   where a break meets the outer surface: two directions, so both places fix the whole pose
+    faces   anywhere on a break: one direction, so every angle of a grid about it is tried
 """
 
 from __future__ import annotations
@@ -12,38 +14,85 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.contact import NORMAL_WEIGHT, Patch
+from eda.assembly.contact import Patch, closeness
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
-from eda.assembly.motion import act, inverse, turn
+from eda.assembly.motion import act, inverse
 
 
 @dataclass(frozen=True)
 class ProposeConfig:
     """How fine to look."""
 
+    edges: int = 64  # places on the edge of each break
+    edge_radius: float = 0.12  # of the neighbourhood whose mean normals stand for such a place, in units of the size
+    bend: float = 0.5  # how far the outer surface may bend where two edges meet: a difference of cosines
     places: int = 8  # on the break of a piece that are put onto the other's
     other_places: int = 30  # that they are put onto
     angles: int = 12
-    patch_radius: float = 0.25  # of the neighbourhood whose mean normal stands for a place, in units of the size
-    probes: tuple[int, int] = (24, 60)  # points asked how they came to lie: at first, and of what is then left
-    left: int = 400
-    radius: float = 0.2  # how near to the other's break is near
-    kept: int = 48  # of all proposals of a pair
+    patch_radius: float = 0.25  # of the neighbourhood whose mean normal stands for a place
+    probes: tuple[int, int] = (24, 80)  # points asked how they came to lie: at first, and of what is then left
+    left: int = 600
+    radius: float = 0.15  # how near to the other's break is near
+    kept: int = 160  # of all proposals of a pair
     apart: float = 0.3  # two proposals are one if no point lies further apart
 
 
 def propose(evidence: Evidence, pair: tuple[int, int], config: ProposeConfig | None = None) -> np.ndarray:
     """Poses of piece i in the frame of piece j, the most promising first. -> (M, 4, 4), M <= config.kept."""
     config = config or ProposeConfig()
-    i, j = pair
-    mine, theirs = evidence.patches[i][0], evidence.patches[j][0]
-    poses = _dockings(_places(mine, config.places, config), _places(theirs, config.other_places, config), mine, config)
-    for probes in config.probes:
-        merit = _closeness(mine, theirs, poses, probes, config.radius)
-        merit -= _overlap(evidence.fragments[i], evidence.fragments[j], poses, probes, config.radius)
-        poses = poses[np.argsort(-merit, kind="stable")[: config.left]]
-    return _spread(poses, evidence.fragments[i].corners, config)
+    two = evidence.of_pair(*pair)
+    mine, theirs = two.patches
+    faces = _places(mine[0], config.places, config), _places(theirs[0], config.other_places, config)
+    poses = np.concatenate([_edge_dockings(two, config), _dockings(*faces, config)])
+    few, many = config.probes
+    merit = closeness(mine, theirs, poses, few, config.radius)
+    poses = poses[np.argsort(-merit, kind="stable")[: 2 * config.left]]
+    merit = closeness(mine, theirs, poses, many, config.radius)
+    merit -= _overlap(two.fragments[0], two.fragments[1], poses, few, config.radius)
+    poses = poses[np.argsort(-merit, kind="stable")[: config.left]]
+    return _spread(poses, two.fragments[0].corners, config)
+
+
+# -- edges -------------------------------------------------------------------------------------------------------------
+
+
+def _edge_dockings(two: Evidence, config: ProposeConfig) -> np.ndarray:
+    """Every edge of one piece onto every edge of the other, if the outer surface then goes on without a bend."""
+    (mine, my_bend), (theirs, their_bend) = (_edges(two, side, config) for side in (0, 1))
+    a, b = np.nonzero(np.abs(my_bend[:, None] + their_bend) < config.bend)
+    # z is opposed, x the same: half a turn about x
+    return theirs[b] @ np.diag([1.0, -1.0, -1.0, 1.0]) @ inverse(mine[a])
+
+
+def _edges(two: Evidence, side: int, config: ProposeConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Frames (m, 4, 4) where a break meets the outer surface, z out of the break and x out of the surface as far as it
+    is across z; and the cosines (m,) between the two directions.
+    """
+    broken, beside = two.patches[side]
+    breaks, surface = cKDTree(broken.points), cKDTree(beside.points)
+    distance, neighbor = surface.query(broken.points)
+    chosen = np.flatnonzero(distance < 2 * two.fragments[side].spacing)[: config.edges]
+    frames, bends = np.tile(np.eye(4), (len(chosen), 1, 1)), np.zeros(len(chosen))
+    for k, row in enumerate(chosen):
+        z = _mean_normal(broken, breaks, broken.points[row], broken.normals[row], config.edge_radius)
+        x = _mean_normal(beside, surface, broken.points[row], beside.normals[neighbor[row]], config.edge_radius)
+        bends[k] = x @ z
+        frames[k, :3, :3] = _frame(z, x)
+        frames[k, :3, 3] = broken.points[row]
+    usable = np.abs(bends) < 0.9  # else there is no edge to speak of
+    return frames[usable], bends[usable]
+
+
+def _mean_normal(patch: Patch, tree: cKDTree, point: np.ndarray, normal: np.ndarray, radius: float) -> np.ndarray:
+    """Of the points around one that look to the same side as a normal. -> (3,) unit vector."""
+    around = [k for k in tree.query_ball_point(point, radius) if patch.normals[k] @ normal > 0]
+    # Where no point is likely to be of its kind, all count alike.
+    mean = np.maximum(patch.weights[around], 1e-6) @ patch.normals[around] if around else normal
+    return mean / max(float(np.linalg.norm(mean)), 1e-12)
+
+
+# -- faces -------------------------------------------------------------------------------------------------------------
 
 
 def _places(patch: Patch, count: int, config: ProposeConfig) -> np.ndarray:
@@ -53,44 +102,29 @@ def _places(patch: Patch, count: int, config: ProposeConfig) -> np.ndarray:
     tree = cKDTree(patch.points)
     frames = np.tile(np.eye(4), (len(chosen), 1, 1))
     for frame, row in zip(frames, chosen, strict=True):
-        around = tree.query_ball_point(patch.points[row], config.patch_radius)
-        around = [k for k in around if patch.normals[k] @ patch.normals[row] > 0]
-        normal = patch.weights[around] @ patch.normals[around]
-        frame[:3, :3] = _frame(normal)
+        z = _mean_normal(patch, tree, patch.points[row], patch.normals[row], config.patch_radius)
+        frame[:3, :3] = _frame(z, np.eye(3)[np.abs(z).argmin()])
         frame[:3, 3] = patch.points[row]
     return frames
 
 
-def _frame(normal: np.ndarray) -> np.ndarray:
-    """A rotation whose third column is along a vector."""
-    z = normal / max(float(np.linalg.norm(normal)), 1e-12)
-    x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
-    x /= np.linalg.norm(x)
+def _frame(z: np.ndarray, towards: np.ndarray) -> np.ndarray:
+    """A rotation whose third column is a unit vector, and whose first is another one as far as it is across that."""
+    x = towards - (towards @ z) * z
+    x /= max(float(np.linalg.norm(x)), 1e-12)
     return np.stack([x, np.cross(z, x), z], axis=1)
 
 
-def _dockings(mine: np.ndarray, theirs: np.ndarray, patch: Patch, config: ProposeConfig) -> np.ndarray:
+def _dockings(mine: np.ndarray, theirs: np.ndarray, config: ProposeConfig) -> np.ndarray:
     """Every frame of one piece onto every frame of the other, face to face, at every angle."""
     angles = 2 * np.pi * np.arange(config.angles) / config.angles
     docked = np.zeros((config.angles, 4, 4))  # a turn about z, then upside down
     docked[:, 0, 0], docked[:, 0, 1] = np.cos(angles), -np.sin(angles)
     docked[:, 1, 0], docked[:, 1, 1] = np.sin(angles), np.cos(angles)
     docked[:, 2, 2] = docked[:, 3, 3] = 1
-    if patch.facing:
-        docked[:, 1:3] *= -1
+    docked[:, 1:3] *= -1
     every = theirs[:, None, None] @ docked[None, :, None] @ inverse(mine)[None, None]
     return every.reshape(-1, 4, 4)
-
-
-def _closeness(mine: Patch, theirs: Patch, poses: np.ndarray, probes: int, radius: float) -> np.ndarray:
-    """(M,) how much of one break comes to lie near the other, with normals that agree."""
-    chosen = slice(probes)
-    points, normals = act(poses, mine.points[chosen]), turn(poses, mine.normals[chosen])
-    query = np.concatenate([points, NORMAL_WEIGHT * normals], axis=2).reshape(-1, 6)
-    distance, index = theirs.tree.query(query, distance_upper_bound=radius)
-    weight = np.append(theirs.weights, 0)[index].reshape(points.shape[:2]) * mine.weights[chosen]
-    near = np.where(np.isfinite(distance), 1 - distance / radius, 0).reshape(weight.shape)
-    return (near * weight).sum(axis=1) / mine.weights[chosen].sum()
 
 
 def _overlap(piece: Fragment, other: Fragment, poses: np.ndarray, probes: int, radius: float) -> np.ndarray:

@@ -10,20 +10,21 @@ In: evidence and sampled poses. Out: candidates, the best first. Nothing here kn
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from eda.assembly.assemblies import Assemblies, distinct, same_shape
-from eda.assembly.confidence import JOINT, WHOLE, Calibration
+from eda.assembly.confidence import JOINT, PIECE, WHOLE, Calibration
 from eda.assembly.dock import repaired
 from eda.assembly.evidence import Evidence
-from eda.assembly.features import assembly_features, joint_features
+from eda.assembly.features import assembly_features, joint_features, piece_features
 from eda.assembly.judge import judge
 from eda.assembly.motion import act
 from eda.assembly.pool import Joint, PoolConfig, grow, joints_of, relative_poses
 from eda.assembly.propose import ProposeConfig, propose
+from eda.assembly.rigid import Units
 from eda.errors import InputError
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
@@ -33,15 +34,16 @@ Progress = Callable[[str, float], None]  # what is being done, and which share o
 class RankConfig:
     """What to try, and for how long."""
 
+    refine: bool = True  # False: samples are judged as they are, nothing is proposed or pooled
     pool: PoolConfig = field(default_factory=PoolConfig)
     propose: ProposeConfig | None = field(default_factory=ProposeConfig)  # None: only what was sampled
-    proposals: int = 640  # from geometry, over all pairs
+    proposals: int = 320  # from geometry, shared by all pairs
     repaired: int = 1  # assemblies whose weakest pieces are docked again
     candidates: int = 8
     support_weight: float = 0.05  # of the share of samples that agree, when ranking
     support_distance: float = 0.5  # a sample agrees with a joint if no point lies further off
-    time_limit: float | None = None  # seconds, after which no new work begins; the result then depends on the machine
     whole: Calibration = WHOLE
+    piece: Calibration = PIECE
     joint: Calibration = JOINT
 
 
@@ -69,24 +71,53 @@ def rank(
     samples: np.ndarray,
     config: RankConfig | None = None,
     progress: Progress = lambda what, done: None,
+    *,
+    deadline: float | None = None,
+    rigid: Sequence[Sequence[int]] = (),
 ) -> list[Candidate]:
-    """The best distinct assemblies from samples (K, N, 4, 4), K may be 0. The last resort places nothing."""
+    """The best distinct assemblies from samples (K, N, 4, 4), K may be 0. The last resort places nothing.
+
+    `deadline` is a time of `time.monotonic`, after which no new work begins and the best so far is what there is: the
+    result then depends on the machine. `rigid` are groups of pieces that lie the same in all samples and are kept so;
+    every assembly holds the first of them.
+    """
     config = config or RankConfig()
     if samples.ndim != 4 or samples.shape[1:] != (len(evidence), 4, 4) or not np.isfinite(samples).all():
         raise InputError(f"samples must be finite poses (K, {len(evidence)}, 4, 4), got shape {samples.shape}")
-    began = time.monotonic()
 
     def out_of_time() -> bool:
-        return config.time_limit is not None and time.monotonic() - began > config.time_limit
+        return deadline is not None and time.monotonic() >= deadline
 
+    units = Units.of(samples, rigid)
+    found = Assemblies.none(len(units.first))
+    if config.refine and len(found.placed.T) > 1:
+        found = _searched(
+            units.evidence(evidence), samples[:, units.first], units.grouped, config, progress, out_of_time
+        )
+    progress("ranking", 1.0)
+    as_they_are = len(samples) and not len(found) and (out_of_time() or not config.refine)
+    if as_they_are:
+        every = Assemblies.judged(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
+    else:
+        every = Assemblies.cat([units.taken_apart(evidence, found), _last_resort(evidence, samples, units)])
+    return _candidates(evidence, every, samples, config)
+
+
+def _searched(
+    evidence: Evidence,
+    samples: np.ndarray,
+    anchored: bool,
+    config: RankConfig,
+    progress: Progress,
+    out_of_time: Callable[[], bool],
+) -> Assemblies:
+    """Assemblies of refined joints; with the first piece in all of them, if they are anchored there."""
     joints = _joints(evidence, samples, config, progress, out_of_time)
     progress("growing assemblies", 0.0)
-    grown = grow(evidence, joints, config.pool)
+    grown = grow(evidence, joints, config.pool, anchor=0 if anchored else None)
     progress("docking left over pieces", 0.0)
     mended = [_repaired(evidence, grown[[k]], config, out_of_time) for k in range(min(config.repaired, len(grown)))]
-    every = Assemblies.cat([*mended, grown, _nothing_placed(samples, len(evidence))])
-    progress("ranking", 1.0)
-    return _candidates(evidence, every, samples, config)
+    return Assemblies.cat([*mended, grown])
 
 
 def _joints(
@@ -98,24 +129,24 @@ def _joints(
             break
         progress("refining joints", done / len(evidence.pairs))
         proposals = [relative_poses(samples, pair)]
-        if config.propose is not None:
-            kept = max(12, config.proposals // max(len(evidence.pairs), 13))
+        if config.propose is not None and evidence.regime.docks:
+            kept = max(24, config.proposals // len(evidence.pairs))
             proposals.append(propose(evidence, pair, config.propose)[:kept])
         joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool)
     return joints
 
 
 def _repaired(evidence: Evidence, one: Assemblies, config: RankConfig, out_of_time: Callable[[], bool]) -> Assemblies:
-    if config.propose is None or len(evidence) == 2:
+    if config.propose is None or not evidence.regime.docks or len(evidence) == 2:
         return one
     rounds = len(evidence) + 2
     return repaired(evidence, one, config.pool, config.propose, rounds=rounds, out_of_time=out_of_time)
 
 
-def _nothing_placed(samples: np.ndarray, num_pieces: int) -> Assemblies:
-    """The assembly in which no piece has a place; poses are those of some sample, if there is one."""
-    poses = samples[:1] if len(samples) else np.tile(np.eye(4), (1, num_pieces, 1, 1))
-    return Assemblies(poses, np.zeros((1, num_pieces), dtype=bool), np.zeros(1), np.zeros((1, num_pieces)))
+def _last_resort(evidence: Evidence, samples: np.ndarray, units: Units) -> Assemblies:
+    """The assembly in which no piece has a place, or only the first rigid group; poses are those of some sample."""
+    poses = samples[:1] if len(samples) else np.tile(np.eye(4), (1, len(evidence), 1, 1))
+    return Assemblies.judged(evidence, poses, units.grouped & (units.unit == 0)[None])
 
 
 # -- distinct, with confidence -----------------------------------------------------------------------------------------
@@ -127,12 +158,13 @@ def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, conf
     order = np.argsort(-merit, kind="stable")
     ranked, merit = ranked[order], merit[order]
     kept, counts = distinct(len(ranked), lambda a, b: same_shape(evidence, ranked, a, b), config.candidates)
-    best, margin = ranked[kept], merit[kept] - np.append(merit[kept][1:], 0)
+    best, margin = ranked[kept], _margin(merit[kept])
     support = _support(evidence, best, samples, config)
     judged, shared = judge(evidence, best.poses, best.placed), _mean(support, best.placed)
     probability = config.whole(assembly_features(evidence, judged, best.placed, margin, shared))
     joints = config.joint(joint_features(evidence, judged, margin, support)) * (judged.good + judged.bad > 0)
     joints = np.maximum(joints, joints.swapaxes(1, 2))
+    pieces = config.piece(piece_features(evidence, judged, best.placed, margin)) * best.placed
     return [
         Candidate(
             poses=best.poses[k],
@@ -142,10 +174,16 @@ def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, conf
             count=count,
             probability=float(probability[k]) if best.placed[k].any() else 0.0,
             joints=joints[k],
-            pieces=joints[k].max(axis=1),  # a piece is as sure as the surest of its joints
+            pieces=pieces[k],
         )
         for k, count in enumerate(counts)
     ]
+
+
+def _margin(merit: np.ndarray) -> np.ndarray:
+    """(K,) by how much each beats the best of the others, of which one that gained nothing is always thought."""
+    best, second = [*merit[:2], 0.0, 0.0][:2]
+    return merit - np.where(np.arange(len(merit)) == 0, max(second, 0.0), best)
 
 
 def _support(evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig) -> np.ndarray:

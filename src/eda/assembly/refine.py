@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eda.assembly.contact import NORMAL_WEIGHT, Patch
+from eda.assembly.contact import Patch, counterpart
 from eda.assembly.evidence import Evidence
 from eda.assembly.motion import act, inverse, moved_about, turn
 
@@ -40,15 +40,22 @@ class Pull:
 
 
 def refine(
-    evidence: Evidence, poses: np.ndarray, placed: np.ndarray | None = None, config: RefineConfig | None = None
+    evidence: Evidence,
+    poses: np.ndarray,
+    placed: np.ndarray | None = None,
+    config: RefineConfig | None = None,
+    part: slice = slice(None),
 ) -> np.ndarray:
-    """Assemblies (K, N, 4, 4), each moved to the best fit nearby of its pieces `placed` (K, N). -> (K, N, 4, 4)."""
+    """Assemblies (K, N, 4, 4), each moved to the best fit nearby of its pieces `placed` (K, N). -> (K, N, 4, 4).
+
+    `part` are those of the steps that are taken.
+    """
     config = config or RefineConfig()
     placed = np.ones(poses.shape[:2], dtype=bool) if placed is None else placed
     last = min(config.last_radius * evidence.spacing, config.first_radius)
     radii = np.geomspace(config.first_radius, last, config.steps)
     slides = np.geomspace(config.first_slide, config.last_slide, config.steps)
-    for radius, slide in zip(radii, slides, strict=True):
+    for radius, slide in zip(radii[part], slides[part], strict=True):
         poses = _step(evidence, poses, placed, float(radius), float(slide), config)
     return poses
 
@@ -84,19 +91,16 @@ def pull_between(
     mine: Patch, theirs: Patch, pose: np.ndarray, other_pose: np.ndarray, radius: float, most_points: int
 ) -> Pull:
     """Points of a patch and their nearest counterparts on another's, at poses (K, 4, 4) of the two pieces."""
-    sign = -1 if mine.facing else 1
     relative = inverse(other_pose) @ pose
     chosen = slice(max(most_points, 1))
     points, normals = act(relative, mine.points[chosen]), turn(relative, mine.normals[chosen])
-    query = np.concatenate([points, NORMAL_WEIGHT * normals], axis=2).reshape(-1, 6)
-    distance, index = theirs.tree.query(query, distance_upper_bound=float(np.hypot(radius, NORMAL_WEIGHT)))
-    index = np.minimum(index, theirs.tree.n - 1).reshape(points.shape[:2])  # nothing near: infinite distance
-    targets, target_normals = theirs.points[index], theirs.normals[index]
+    index, target_normals = counterpart(mine, points, normals, theirs)
+    targets = theirs.points[index]
     apart = np.square(points - targets).sum(axis=2) / radius**2
-    robust = np.square(np.clip(1 - apart, 0, None)) * np.isfinite(distance).reshape(apart.shape)  # Tukey's
-    agreeing = np.clip(sign * (normals * target_normals).sum(axis=2), 0, None)
+    robust = np.square(np.clip(1 - apart, 0, None))  # Tukey's
+    agreeing = np.clip((normals * target_normals).sum(axis=2), 0, None)
     # The mean normal instead of either one: exact for curved surfaces too, as in symmetric ICP.
-    middle = target_normals + sign * normals
+    middle = target_normals + normals
     middle /= np.maximum(np.linalg.norm(middle, axis=2, keepdims=True), 1e-9)
     weights = robust * agreeing * mine.weights[chosen] * theirs.weights[index]
     return Pull(act(other_pose, points), act(other_pose, targets), turn(other_pose, middle), weights)
@@ -109,18 +113,35 @@ def normal_equations(
 
     -> (K, 12, 12), half the Hessian with the normals held, and (K, 12), half the gradient.
     """
-    offset, arm = pull.points - pull.targets, pull.points - centers[:, None]
-    other_arm = pull.targets - other_centers[:, None]
-    root, axes = np.sqrt(pull.weights)[..., None], np.eye(3) * np.sqrt(slide)
-    residuals, rows = [], []
-    for direction in (pull.normals * root, *(axis * root for axis in axes)):
-        residuals.append((offset * direction).sum(axis=2))
-        turns = _cross(arm, direction), -_cross(other_arm, direction)
-        rows.append(np.concatenate([turns[0], direction, turns[1], -direction], axis=2))
-    # `direction` carries the root of the weight, and so does the residual
-    columns = np.concatenate(rows, axis=1)
-    transposed = columns.swapaxes(1, 2)
-    return transposed @ columns, (transposed @ np.concatenate(residuals, axis=1)[..., None])[..., 0]
+    arm, other_arm = pull.points - centers[:, None], pull.targets - other_centers[:, None]
+    apart = (centers - other_centers)[:, :, None]
+    # along the normals: one row a point
+    rows = np.concatenate([_cross(arm, pull.normals), pull.normals], axis=2)
+    other_rows = np.concatenate([_cross(other_arm, pull.normals), pull.normals], axis=2)
+    rows = np.concatenate([rows, -other_rows], axis=2)
+    weighted = (rows * pull.weights[..., None]).swapaxes(1, 2)
+    along = ((pull.points - pull.targets) * pull.normals).sum(axis=2, keepdims=True)
+    # in all directions: e and its slopes are linear in m = (1, arm, other arm), so the moments of m say it all
+    m = np.concatenate([np.ones((*arm.shape[:2], 1)), arm, other_arm], axis=2)
+    moments = (m * pull.weights[..., None]).swapaxes(1, 2) @ m
+    offset = np.concatenate([apart, *np.broadcast_to([[np.eye(3)], [-np.eye(3)]], (2, len(m), 3, 3))], axis=2)
+    square = (moments.reshape(-1, 49) @ _SQUARES).reshape(-1, 12, 12)
+    slope = (offset @ moments).swapaxes(1, 2).reshape(-1, 21) @ _SLOPES.reshape(21, 12)
+    return weighted @ rows + slide * square, (weighted @ along)[..., 0] + slide * slope
+
+
+def _slopes() -> np.ndarray:
+    """(7, 3, 12) the slopes of e = x - y in the twists of both pieces, for each of m = (1, arm, other arm)."""
+    slopes = np.zeros((7, 3, 12))
+    slopes[0, :, 3:6], slopes[0, :, 9:] = np.eye(3), -np.eye(3)
+    for axis, unit in enumerate(np.eye(3)):
+        slopes[1 + axis, :, :3] = np.cross(np.eye(3), unit).T  # a turn w moves the point by w x arm
+        slopes[4 + axis, :, 6:9] = -np.cross(np.eye(3), unit).T
+    return slopes
+
+
+_SLOPES = _slopes()
+_SQUARES = np.einsum("qia,rib->qrab", _SLOPES, _SLOPES).reshape(49, 144)
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

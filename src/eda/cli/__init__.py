@@ -14,6 +14,7 @@ from eda.cli.fracture import fracture
 from eda.cli.prepare import prepare
 from eda.cli.show import show
 from eda.cli.train import train
+from eda.cli.view import view
 
 app = typer.Typer(
     add_completion=False,
@@ -40,7 +41,7 @@ def _options(
     pass
 
 
-for command in (assemble, models, fracture, prepare, show, train, evaluate, check):
+for command in (assemble, view, models, fracture, prepare, show, train, evaluate, check):
     app.command()(command)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eda.cli.stages import stages
+
 if TYPE_CHECKING:
     import numpy as np
 
     from eda.assembly import Assembly
-    from eda.view.deliver import Given
+    from eda.data.piece_files import PieceFile
 
 NOTHING_PLACED = 3
 # Points wanted of every piece, plenty for judging and for pictures; `sampled` gives several times as many.
@@ -24,14 +24,22 @@ _POINTS = 1500
 
 
 def assemble(
-    pieces: Annotated[list[Path], typer.Argument(help="Files or folders: meshes, or clouds with normals.")],
+    pieces: Annotated[list[Path], typer.Argument(help="Files or folders: meshes or clouds, one piece each.")],
     folder: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PIECE=POSE.json", help="A piece whose place is known: a 4x4 matrix. May be repeated."),
+    ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Of the solver.")] = 20,
     solver: Annotated[str, typer.Option(help="rk1, rk4, rkmk4 or adaptive.")] = "rk4",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
-    model: Annotated[str, typer.Option(help="The name of a model (`eda models`) or its file.")] = "fracture-small",
-    time_limit: Annotated[float | None, typer.Option(min=1, help="Seconds after which nothing new is tried.")] = None,
+    refine: Annotated[bool, typer.Option("--refine/--no-refine", help="Or judge samples as they are.")] = True,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which nothing new is tried.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model's name (`eda models`) or file; chosen by the pieces if not given.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where the network runs, as torch calls it.")] = "cpu",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what lies in the folder.")] = False,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="The pieces lie in their true places: say how far off the result is.")
@@ -42,27 +50,27 @@ def assemble(
     """Put broken pieces together. Exit code 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
-    from eda.view.deliver import check_free, deliver
+    from eda.view.deliver import Given, check_free, deliver
 
     check_free(folder, overwrite)
-    given = _read(pieces, seed)
-    config = AssembleConfig(samples, steps, solver, seed, RankConfig(time_limit=time_limit))
-    with _stages(hidden=quiet or as_json) as stage:
+    config = AssembleConfig(samples, steps, solver, seed, RankConfig(refine=refine), time_limit)
+    command = shlex.join(["eda", *sys.argv[1:]])
+    with stages(hidden=quiet or as_json) as tell:
+        files = _read(pieces)
+        names = [file.name for file in files]
+        clouds, normals = zip(*[_points(file, seed) for file in files], strict=True)
         assembly = run(
-            [piece.points for piece in given],
-            [piece.normals for piece in given],
-            names=[piece.name for piece in given],
-            model=model,
-            config=config,
-            progress=stage,
-        )
-        stage("writing", 0.0)
-        deliver(assembly, given, folder, command=shlex.join(["eda", *sys.argv[1:]]), overwrite=overwrite)
+            clouds, normals, names=names, pins=_pins(pin or [], names), model=model, device=device, config=config,
+            progress=tell,
+        )  # fmt: skip
+        tell("writing", 0.0)
+        given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
+        deliver(assembly, [Given(*piece) for piece in given], folder, command=command, overwrite=overwrite)
     if as_json:
-        typer.echo(json.dumps(assembly.as_dict(), indent=2))
+        typer.echo(json.dumps({**assembly.as_dict(), "command": command}, indent=2))
     elif not quiet:
-        _print_result(assembly, folder, given if in_place else None)
-    raise typer.Exit(0 if assembly.best.placed.any() else NOTHING_PLACED)
+        _print_result(assembly, folder, in_place)
+    raise typer.Exit(NOTHING_PLACED if assembly.is_empty else 0)
 
 
 def models() -> None:
@@ -74,40 +82,44 @@ def models() -> None:
         typer.echo(f"{'':16} {shipped.card}")
 
 
-def _read(paths: list[Path], seed: int) -> list[Given]:
-    import numpy as np
-
-    from eda.data.piece_files import read_pieces, sampled
+def _read(paths: list[Path]) -> list[PieceFile]:
+    from eda.data.piece_files import read_pieces
     from eda.errors import InputError
-    from eda.view.deliver import Given
 
     files = read_pieces(paths)
     if len(files) < 2:
         raise InputError(f"{paths[0]}: an assembly needs at least 2 pieces, found {len(files)}")
-    given = []
-    for index, file in enumerate(files):
-        points, normals, oriented = sampled(file, _POINTS, np.random.default_rng([seed, index]))
-        if not oriented:
-            raise InputError(
-                f"{file.path}: which side is outside cannot be told: give a closed mesh, or points with outward normals"
-            )
-        given.append(Given(file.name, points, normals, file.path if file.scene_index is None else None))
-    return given
+    return files
 
 
-@contextmanager
-def _stages(*, hidden: bool) -> Iterator[Callable[[str, float], None]]:
-    """A line on stderr that says what is being done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def _points(file: PieceFile, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points of a piece, and outward normals if the file tells which side is outside."""
+    import numpy as np
 
-    columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda what, done: bar.update(task, description=what, completed=done)
+    from eda.data.piece_files import sampled
+
+    points, normals, oriented = sampled(file, _POINTS, np.random.default_rng(seed))
+    return points, normals if oriented else None
 
 
-def _print_result(assembly: Assembly, folder: Path, truth: list[Given] | None) -> None:
+def _pins(words: list[str], names: list[str]) -> dict[int | str, np.ndarray]:
+    """Known motions from options PIECE=FILE; names may contain the sign too."""
+    from eda.assembly import read_pin
+    from eda.errors import InputError
+
+    pins: dict[int | str, np.ndarray] = {}
+    for word in words:
+        name = max((name for name in names if word.startswith(f"{name}=")), key=len, default=None)
+        if name is None:
+            raise InputError(f"--pin {word}: expected PIECE=POSE.json with one of the pieces {', '.join(names)}")
+        if name in pins:
+            raise InputError(f"--pin {word}: {name} is pinned twice")
+        pins[name] = read_pin(Path(word[len(name) + 1 :]), name)
+    return pins
+
+
+def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
+    import numpy as np
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -115,26 +127,21 @@ def _print_result(assembly: Assembly, folder: Path, truth: list[Given] | None) -
     best, console = assembly.best, Console()
     placed = f"{int(best.placed.sum())} of {len(best.placed)} pieces placed"
     console.print(f"{placed}, {best.probability:.0%} sure, in {assembly.seconds:.1f} s")
+    console.print(f"model {escape(assembly.model)} ({escape(assembly.why)})")
+    if assembly.stopped:
+        console.print("stopped at the time limit: this is the best that was found until then")
     table = Table("piece", "confidence", "touches")
     for i, name in enumerate(assembly.names):
         touching = ", ".join(escape(assembly.names[j]) for j in (-best.joints[i]).argsort() if best.joints[i, j] > 0)
-        table.add_row(escape(name), f"{best.confidence[i]:.0%}" if best.placed[i] else "unplaced", touching)
+        table.add_row(escape(name), _confidence(assembly, i), touching)
     console.print(table)
-    if truth is not None:
-        degrees, share = _distance_from_identity(best.poses, truth)
+    if in_place and best.placed.sum() > 1:
+        degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))
         console.print(f"against the truth: {degrees:.1f} degrees and {share:.1%} of the size off, over all pairs")
     console.print(f"open {folder / 'report.html'}")
 
 
-def _distance_from_identity(poses: np.ndarray, given: list[Given]) -> tuple[float, float]:
-    """The paper's pairwise errors of pieces that lay in place: degrees, and lengths relative to the size."""
-    import torch
-
-    from eda.lie import SE3
-    from eda.metrics import pairwise_geodesic
-    from eda.pieces import Puzzle
-
-    puzzle = Puzzle.from_assembled([piece.points for piece in given], dtype=torch.float64)
-    found = puzzle.pieces.from_user(SE3.from_matrix(torch.from_numpy(poses)))
-    degrees, distance = pairwise_geodesic(found, puzzle.solution, puzzle.pieces)
-    return float(degrees), float(distance)
+def _confidence(assembly: Assembly, piece: int) -> str:
+    if piece in assembly.pinned:
+        return "pinned"
+    return f"{assembly.best.confidence[piece]:.0%}" if assembly.best.placed[piece] else "unplaced"

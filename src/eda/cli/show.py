@@ -26,6 +26,7 @@ def show(
     count: Annotated[int, typer.Option(min=1, help="Puzzles to draw.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Of the choice of puzzles.")] = 0,
     columns: Annotated[int, typer.Option(min=1, help="Puzzles side by side.")] = 3,
+    size: Annotated[int, typer.Option(min=32, help="Pixels of a view; a puzzle has three.")] = 220,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
 ) -> None:
@@ -42,7 +43,7 @@ def show(
     if not chosen:
         raise InputError(f"{puzzles}: there are no puzzles to draw")
     with progress("drawing", hidden=quiet) as advance:
-        page = contact_sheet(chosen, SheetStyle(columns=columns), progress=advance)
+        page = contact_sheet(chosen, SheetStyle(columns=columns, view=size), progress=advance)
     file = io.BytesIO()
     page.save(file, "PNG", optimize=True)
     try:

@@ -77,5 +77,11 @@ def _common_palette(pictures: Sequence[np.ndarray]) -> Image:
     chosen = np.unique(np.linspace(0, len(pictures) - 1, 6).round().astype(int))
     pixels = np.concatenate([pictures[i].reshape(-1, 3) for i in chosen])
     background = pixels[:1].repeat(_BACKGROUND_SHARE, axis=0)  # often enough to be met exactly
-    shades = np.unique(pixels | 3, axis=0)
+    shades = _distinct(pixels | 3)
     return Image.fromarray(np.concatenate([background, shades])[None]).quantize(PALETTE, Image.Quantize.MEDIANCUT)
+
+
+def _distinct(colors: np.ndarray) -> np.ndarray:
+    """(n, 3) bytes -> (m, 3), each colour once; as one number each, which sort ten times as fast as rows do."""
+    codes = np.unique(colors.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32))
+    return np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1).astype(np.uint8)

@@ -13,146 +13,193 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from eda.assembly.result import Assembly
-from eda.data.example import Example
+from eda.data.piece_files.writing import write_cloud
+from eda.data.reading import reading
 from eda.errors import InputError
-from eda.lie import SE3
-from eda.pieces import Pieces
+from eda.pieces import MIN_POINTS
 from eda.view import report
-from eda.view.animation import animate
+from eda.view.animation import gif
+from eda.view.camera import Camera
 from eda.view.colors import FOREIGN, piece_colors
-from eda.view.scene import good_view, piece_of_point
-from eda.view.splat import splat
+from eda.view.figures import Figures, Given, are_meshes, between, view_of
 
 if TYPE_CHECKING:
     import trimesh
 
-# Points of a piece in pictures: more look no better.
-DRAWN_POINTS = 3000
-_PICTURE = 900  # pixels
-_FRAMES, _FRAME = 16, 300  # of the animation, and their pixels
+_DISCS = 9000  # in a picture of clouds; more look no better
+_FRAME_DISCS = 2400
+_REPORT_POINTS = 60_000  # of all pieces in the report
+_REPORT_PIECE = 3000  # points of one piece at most
+_WHOLE_POINTS = 500_000  # of all pieces in one cloud
+_KEPT = (".ply", ".obj", ".stl", ".off", ".glb")  # formats that are written as they were read
 
 
 @dataclass(frozen=True)
-class Given:
-    """A piece as it came: what is delivered is moved from here."""
+class Pictures:
+    """How much is drawn."""
 
-    name: str
-    points: np.ndarray  # (n, 3) float64 on its surface
-    normals: np.ndarray  # (n, 3)
-    path: Path | None = None  # the file it was read from, if it is alone in it
-
-    def thinned(self) -> Given:
-        """Few enough points to draw; they come in no order, so the first will do."""
-        return Given(self.name, self.points[:DRAWN_POINTS], self.normals[:DRAWN_POINTS], self.path)
+    preview: int = 720  # pixels of the picture's side
+    frame: int = 240  # and of the animation's
+    frames: int = 10  # along the flow
+    last_frames: int = 4  # from the end of the flow to the assembly
 
 
 def deliver(
-    assembly: Assembly, pieces: Sequence[Given], folder: Path, *, command: str, overwrite: bool = False
+    assembly: Assembly,
+    pieces: Sequence[Given],
+    folder: Path,
+    *,
+    command: str,
+    overwrite: bool = False,
+    pictures: Pictures | None = None,
 ) -> None:
     """Write everything into `folder`, which appears only when all of it is there."""
     check_free(folder, overwrite)
-    making = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    making, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{state}") for state in ("partial", "old"))
     try:
         making.mkdir(parents=True)
-        _write(assembly, [piece.thinned() for piece in pieces], making, command)
+        _write(assembly, pieces, making, command, pictures or Pictures())
         if folder.exists():
-            shutil.rmtree(folder)
+            os.replace(folder, old)  # at once, so that an interruption leaves the one or the other, and whole
         os.replace(making, folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error})") from error
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            os.replace(old, folder)
+        for left in (making, old):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def check_free(folder: Path, overwrite: bool) -> None:
-    """Raises `InputError` where something else lies already."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: a file, not a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-        raise InputError(f"{folder}: not empty; choose another folder, or give --overwrite")
+    """Raises `InputError` where nothing can be written, or something lies that is not ours to replace."""
+    with reading(folder, "a folder to write"):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: a file, not a folder; choose another name")
+        if folder.is_dir() and any(folder.iterdir()):
+            if not overwrite:
+                raise InputError(f"{folder}: not empty; choose another folder, or give --overwrite")
+            if not (folder / "assembly.json").is_file():
+                raise InputError(f"{folder}: holds something else than a result, so it is kept; choose another folder")
+    above = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"{folder}: cannot be made, because {above} cannot be written to; choose another folder")
 
 
-def _write(assembly: Assembly, pieces: Sequence[Given], folder: Path, command: str) -> None:
+def _write(assembly: Assembly, pieces: Sequence[Given], folder: Path, command: str, pictures: Pictures) -> None:
     record = {**assembly.as_dict(), "command": command}
     (folder / "assembly.json").write_text(json.dumps(record, indent=2))
     _write_moved(assembly, pieces, folder / "pieces")
-    _whole(assembly, pieces).export(folder / "assembled.ply")
-    _whole(assembly, pieces).export(folder / "assembled.glb")
-    (folder / "preview.png").write_bytes(_preview(assembly, pieces))
-    (folder / "assembly.gif").write_bytes(_animation(assembly, pieces))
+    whole = _whole(assembly, pieces)
+    whole.export(folder / "assembled.ply")
+    whole.export(folder / "assembled.glb")
+    shown = _Shown.of(assembly, pieces)
+    (folder / "preview.png").write_bytes(shown.preview(pictures.preview))
+    (folder / "assembly.gif").write_bytes(shown.animation(assembly.flow, pictures))
     report.write_report(folder / "report.html", _scene(assembly, pieces, command))
 
 
 def _write_moved(assembly: Assembly, pieces: Sequence[Given], folder: Path) -> None:
-    """Every placed piece in its own format, colours and textures kept; what has no mesh format becomes PLY."""
+    """Every placed piece by its name: meshes in their own format, with colours and textures; clouds as PLY."""
+    folder.mkdir()
+    for i in np.flatnonzero(assembly.best.placed).tolist():
+        piece, pose, file = pieces[i], assembly.best.poses[i], pieces[i].file
+        if piece.num_triangles is not None:
+            shape, suffix = _mesh(piece)
+            shape.apply_transform(pose).export(folder / f"{piece.name}{suffix}")
+            continue
+        points, normals = (piece.points, piece.normals) if file is None else (file.points, file.normals)
+        turned = None if normals is None else normals @ pose[:3, :3].T
+        write_cloud(folder / f"{piece.name}.ply", _moved(points, pose), turned, None if file is None else file.colors)
+
+
+def _mesh(piece: Given) -> tuple[Any, str]:
+    """The mesh of a piece as trimesh holds it, and the ending of the file to write."""
     import trimesh
 
-    folder.mkdir()
-    for piece, pose, placed in zip(pieces, assembly.best.poses, assembly.best.placed, strict=True):
-        if not placed:
-            continue
-        kept = piece.path is not None and piece.path.suffix.lower() in (".ply", ".obj", ".stl", ".off", ".glb")
-        shape = trimesh.load(piece.path) if kept else trimesh.PointCloud(piece.points)
-        shape.apply_transform(pose)
-        shape.export(folder / (piece.path.name if kept and piece.path else f"{piece.name}.ply"))
+    file = piece.file
+    assert file is not None
+    suffix = file.path.suffix.lower()
+    if file.scene_index is not None or suffix not in _KEPT:
+        return trimesh.Trimesh(file.points, file.faces, vertex_colors=file.colors, process=False), ".ply"
+    loaded: Any = trimesh.load(file.path, process=False)
+    # The pictures of textured OBJ files have names that the pieces would share; GLB holds its own.
+    plain = getattr(getattr(loaded, "visual", None), "kind", "texture") != "texture"
+    return loaded, suffix if plain or suffix != ".obj" else ".glb"
 
 
-def _whole(assembly: Assembly, pieces: Sequence[Given]) -> trimesh.PointCloud:
-    """All placed pieces in one cloud, coloured by piece."""
+def _whole(assembly: Assembly, pieces: Sequence[Given]) -> trimesh.parent.Geometry:
+    """All placed pieces in one mesh, or in one cloud if not all are meshes, coloured by piece."""
     import trimesh
 
     placed = np.flatnonzero(assembly.best.placed).tolist()
-    clouds = [_moved(pieces[i].points, assembly.best.poses[i]) for i in placed]
-    colors = [np.tile(_color(len(pieces), i), (len(cloud), 1)) for i, cloud in zip(placed, clouds, strict=True)]
-    if not clouds:
+    if not placed:
         return trimesh.PointCloud(np.zeros((1, 3)))
-    return trimesh.PointCloud(np.concatenate(clouds), colors=np.concatenate(colors))
-
-
-def _color(count: int, index: int) -> np.ndarray:
-    return (255 * np.append(piece_colors(count)[index], 1)).astype(np.uint8)
+    tints = (255 * np.c_[piece_colors(len(pieces)), np.ones(len(pieces))]).astype(np.uint8)
+    poses = assembly.best.poses
+    files = [pieces[i].file for i in placed]
+    if all(file is not None and file.faces is not None for file in files):
+        return trimesh.util.concatenate(
+            [
+                trimesh.Trimesh(
+                    _moved(file.points, poses[i]),
+                    file.faces,
+                    vertex_colors=np.tile(tints[i], (len(file.points), 1)),
+                    process=False,
+                )
+                for i, file in zip(placed, files, strict=True)
+                if file is not None
+            ]
+        )
+    clouds = [_moved(pieces[i].points[: _WHOLE_POINTS // len(placed)], poses[i]) for i in placed]
+    return trimesh.PointCloud(np.concatenate(clouds), colors=np.repeat(tints[placed], [len(c) for c in clouds], axis=0))
 
 
 def _moved(points: np.ndarray, pose: np.ndarray) -> np.ndarray:
     return points @ pose[:3, :3].T + pose[:3, 3]
 
 
-def _preview(assembly: Assembly, pieces: Sequence[Given]) -> bytes:
-    """The best assembly as a PNG; what has no place is left out."""
-    from PIL import Image
+@dataclass(frozen=True)
+class _Shown:
+    """The n pieces of pictures: what has no place is left out, unless nothing has one."""
 
-    best = assembly.best
-    shown = np.flatnonzero(best.placed).tolist() or list(range(len(pieces)))
-    example = Example.from_clouds(
-        "best",
-        [_moved(pieces[i].points, best.poses[i]) for i in shown],
-        [pieces[i].normals @ best.poses[i][:3, :3].T for i in shown],
-    )
-    colors = piece_colors(len(pieces))[shown] if best.placed.any() else np.tile(FOREIGN, (len(pieces), 1))
-    camera = good_view(example).framing(example.points)
-    image = splat(example.points, colors[piece_of_point(example)], example.normals, camera=camera, size=_PICTURE)
-    file = io.BytesIO()
-    Image.fromarray(image).save(file, "PNG", optimize=True)
-    return file.getvalue()
+    pieces: Sequence[Given]  # n
+    rows: np.ndarray  # (n,) which of all pieces they are
+    poses: np.ndarray  # (n, 4, 4)
+    colors: np.ndarray  # (n, 3)
+    camera: Camera
 
+    @staticmethod
+    def of(assembly: Assembly, pieces: Sequence[Given]) -> _Shown:
+        placed, count = assembly.best.placed, len(pieces)
+        rows = np.flatnonzero(placed) if placed.any() else np.arange(count)
+        colors = piece_colors(count)[rows] if placed.any() else np.tile(FOREIGN[1], (count, 1))
+        chosen, poses = [pieces[i] for i in rows.tolist()], assembly.best.poses[rows]
+        return _Shown(chosen, rows, poses, colors, view_of(chosen, poses))
 
-def _animation(assembly: Assembly, pieces: Sequence[Given]) -> bytes:
-    """From noise to the best assembly as a GIF."""
-    few = [slice(None, None, max(1, len(piece.points) // 600)) for piece in pieces]
-    normalised = Pieces.from_clouds(
-        [piece.points[rows] for piece, rows in zip(pieces, few, strict=True)],
-        [piece.normals[rows] for piece, rows in zip(pieces, few, strict=True)],
-        dtype=torch.float64,
-    )
-    chosen = np.unique(np.linspace(0, len(assembly.flow) - 1, _FRAMES).round().astype(int))
-    poses = np.concatenate([assembly.flow[chosen], assembly.best.poses[None]])
-    return animate(normalised, normalised.from_user(SE3.from_matrix(torch.from_numpy(poses))), size=_FRAME)
+    def preview(self, size: int) -> bytes:
+        """A PNG."""
+        from PIL import Image
+
+        figures, file = Figures.of(self.pieces, _DISCS), io.BytesIO()
+        camera = self.camera.framing(figures.moved(self.poses))
+        Image.fromarray(figures.picture(self.poses, self.colors, camera, size)).save(file, "PNG")
+        return file.getvalue()
+
+    def animation(self, flow: np.ndarray, pictures: Pictures) -> bytes:
+        """A GIF along the flow (T, N, 4, 4), and from its end to the assembly."""
+        figures = Figures.of(self.pieces, _FRAME_DISCS)
+        chosen = np.unique(np.linspace(0, len(flow) - 1, pictures.frames).round().astype(int))
+        way = flow[chosen][:, self.rows]
+        middles = np.stack([piece.points.mean(axis=0) for piece in self.pieces])
+        poses = np.concatenate([way, between(way[-1], self.poses, middles, pictures.last_frames)])
+        camera = self.camera.framing(np.concatenate([figures.moved(frame) for frame in poses]))
+        return gif([figures.picture(frame, self.colors, camera, pictures.frame) for frame in poses])
 
 
 def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.Scene:
@@ -163,7 +210,7 @@ def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.
     }
     return report.Scene(
         title=f"{len(pieces)} pieces",
-        pieces=[report.Piece(piece.name, piece.points, piece.normals) for piece in pieces],
+        pieces=_report_pieces(pieces),
         alternatives=[
             report.Alternative(
                 poses=alternative.poses,
@@ -179,6 +226,15 @@ def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.
         command=command,
         facts=dict(facts),
     )
+
+
+def _report_pieces(pieces: Sequence[Given]) -> list[report.Piece]:
+    if are_meshes(pieces):
+        files = [(piece.name, piece.file) for piece in pieces if piece.file is not None]
+        return [report.Piece(name, file.points, None, file.faces) for name, file in files]
+    each = min(_REPORT_PIECE, _REPORT_POINTS // len(pieces))
+    few = [piece.thinned(max(each, MIN_POINTS)) for piece in pieces]
+    return [report.Piece(piece.name, piece.points, piece.normals) for piece in few]
 
 
 def _touching(joints: np.ndarray) -> np.ndarray:

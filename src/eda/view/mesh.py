@@ -9,7 +9,7 @@ import numpy as np
 
 from eda.view.camera import Camera
 from eda.view.light import lit
-from eda.view.raster import Fragments, Strip, Surface, blend, fill, middle, nearest, rows_of
+from eda.view.raster import Fragments, Strip, Surface, fill, middle, nearest, opaque, rows_of
 from eda.view.splat import OVERSAMPLING
 
 _SMOOTH = 0.85  # cosine between a face and the mean around its corner above which the corner counts as round
@@ -26,7 +26,7 @@ def draw_mesh(
     normals = camera.turn(corner_normals(vertices, faces).reshape(-1, 3)).reshape(-1, 3, 3)
     tints = np.broadcast_to(colors, (len(faces), 3))[:, None].repeat(3, axis=1)
     look = np.concatenate([corners[..., 2:], normals, tints], axis=2).astype(np.float32)
-    return lit(Surface.stacked([_surface(corners, look, strip) for strip in Strip.all_of(side)]), OVERSAMPLING)
+    return lit([_surface(corners, look, strip) for strip in Strip.all_of(side)], OVERSAMPLING)
 
 
 def corner_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
@@ -47,11 +47,12 @@ def _surface(corners: np.ndarray, look: np.ndarray, strip: Strip) -> Surface:
     corners, look = corners[here], look[here]
     cells = _triangles(corners, low[here], high[here], strip)
     share = _shares(corners, cells)
-    depth = (share * look[cells.item, :, 0]).sum(axis=1)
+    depth = np.einsum("fc,fc->f", share, look[cells.item, :, 0])
     front = np.flatnonzero(depth >= nearest(cells.pixel, depth, strip)[cells.pixel])
     seen = np.einsum("fc,fck->fk", share[front], look[cells.item[front], :, 1:])
-    seen[:, :3] *= np.where(seen[:, 2:3] < 0, -1, 1)  # the inside of an open surface is lit like its outside
-    return blend(cells.pixel[front], np.ones(len(front), dtype=np.float32), depth[front], list(seen.T), strip)
+    # The inside of an open surface is lit like its outside.
+    seen[:, :3] = _unit(seen[:, :3] * np.where(seen[:, 2:3] < 0, -1, 1))
+    return opaque(cells.pixel[front], depth[front], seen, strip)
 
 
 def _triangles(corners: np.ndarray, low: np.ndarray, high: np.ndarray, strip: Strip) -> Fragments:

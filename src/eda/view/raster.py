@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_STRIP = 128  # rows
+_STRIP = 128  # rows; even, so that strips can be made smaller one by one
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,6 @@ class Surface:
     def covered(self) -> np.ndarray:
         """(H, W) where anything is."""
         return np.isfinite(self.depth)
-
-    @staticmethod
-    def stacked(strips: list[Surface]) -> Surface:
-        """Strips as one picture, from the top."""
-        return Surface(
-            depth=np.concatenate([s.depth for s in strips]),
-            normals=np.concatenate([s.normals for s in strips]),
-            colors=np.concatenate([s.colors for s in strips]),
-        )
 
 
 def rows_of(low: np.ndarray, high: np.ndarray, strip: Strip) -> tuple[np.ndarray, np.ndarray]:
@@ -109,6 +100,16 @@ def blend(pixel: np.ndarray, weight: np.ndarray, depth: np.ndarray, look: list[n
     depths = np.where(covered, summed(pixel, weight * depth, strip) * share, -np.inf)
     shape = strip.height, strip.width
     return Surface(depths.reshape(shape), normals.reshape(*shape, 3), means[:, 3:].reshape(*shape, 3))
+
+
+def opaque(pixel: np.ndarray, depth: np.ndarray, look: np.ndarray, strip: Strip) -> Surface:
+    """Fragments as they are, one for a pixel; of several any. `look` (F, 6) is normals and colours."""
+    depths = np.full(strip.num_pixels, -np.inf, dtype=np.float32)
+    depths[pixel] = depth
+    looks = np.zeros((strip.num_pixels, 6), dtype=np.float32)
+    looks[pixel] = look
+    shape = strip.height, strip.width
+    return Surface(depths.reshape(shape), looks[:, :3].reshape(*shape, 3), looks[:, 3:].reshape(*shape, 3))
 
 
 def _between(low: np.ndarray, high: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:

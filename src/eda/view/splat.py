@@ -47,7 +47,7 @@ def splat(
     radii = _REACH * np.broadcast_to(radius, len(points))
     discs = _Discs.seen(points, normals, colors, radii, camera, size * OVERSAMPLING)
     discs = discs.some(_unhidden(discs))
-    return lit(Surface.stacked([_surface(discs, strip) for strip in Strip.all_of(discs.side)]), OVERSAMPLING)
+    return lit([_surface(discs, strip) for strip in Strip.all_of(discs.side)], OVERSAMPLING)
 
 
 def spacing(points: np.ndarray, normals: np.ndarray | None = None) -> np.ndarray:

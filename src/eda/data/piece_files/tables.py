@@ -7,6 +7,7 @@ Three columns are points, six are points and normals, or points and colours if t
 from __future__ import annotations
 
 import itertools
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from eda.data.reading import read_npy, reading
 from eda.errors import InputError
 
 _POINTS, _NORMALS, _COLORS = ("points", "vertices", "xyz"), ("normals",), ("colors", "rgb")
+_ALWAYS_UNPACKED, _DENSEST = 10**9, 50  # bytes; and bytes for every one of the file
 
 
 def read_text(path: Path) -> list[Geometry]:
@@ -46,6 +48,7 @@ def read_array(path: Path) -> list[Geometry]:
 def read_archive(path: Path) -> list[Geometry]:
     """An .npz file with points, vertices or xyz, and perhaps normals and colors."""
     with reading(path, f"an .npz file with one of {', '.join(_POINTS)}"), open(path, "rb") as file:
+        _check_unpacked_size(path)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             return [_of_columns(archive, path)]
@@ -56,6 +59,16 @@ def read_archive(path: Path) -> list[Geometry]:
             raise InputError(f"{path}: none of {', '.join(_POINTS)} among its arrays {', '.join(archive.files)}")
         given = _of_columns(points, path)
         return [given._replace(normals=given.normals if normals is None else normals, colors=colors)]
+
+
+def _check_unpacked_size(path: Path) -> None:
+    """Zeros pack a thousandfold, coordinates hardly at all: a small file may ask for more memory than there is."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(_ALWAYS_UNPACKED, _DENSEST * path.stat().st_size):
+        raise InputError(f"{path}: it would unpack to {unpacked / 1e9:.0f} GB; save its points alone, with np.save")
 
 
 def _of_columns(table: np.ndarray, path: Path) -> Geometry:

@@ -1,0 +1,74 @@
+"""Pins: pieces whose place is known. In the result they are where they were put, and all else is found around them.
+
+In: a motion (4, 4) in the user's own units for some pieces. Out: what the flow and the ranking need to keep them
+together, and assemblies moved as wholes to where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from eda.assembly.motion import inverse
+from eda.data.reading import as_motion, read_json
+from eda.errors import InputError
+from eda.lie import so3
+
+# The matrices of files are rounded, but what scales, shears or mirrors is no motion.
+_ROUNDING = 1e-3
+
+
+def checked_pins(pins: Mapping[Any, Any], names: Sequence[str]) -> dict[int, np.ndarray]:
+    """Rigid motions (4, 4) by the index of the piece, from pins by index or name. Raises `InputError`."""
+    return {_index_of(piece, names): _checked_motion(motion, f"the pin of {piece!r}") for piece, motion in pins.items()}
+
+
+def _index_of(piece: Any, names: Sequence[str]) -> int:
+    if isinstance(piece, str) and list(names).count(piece) == 1:
+        return list(names).index(piece)
+    if isinstance(piece, int | np.integer) and 0 <= piece < len(names):
+        return int(piece)
+    raise InputError(f"there is no one piece {piece!r} to pin; the pieces are {', '.join(names)}")
+
+
+def _checked_motion(motion: Any, what: str) -> np.ndarray:
+    matrix = as_motion(motion, what)
+    rotation = matrix[:3, :3]
+    if np.abs(rotation @ rotation.T - np.eye(3)).max() > _ROUNDING:
+        raise InputError(f"{what} is not rigid: it scales or shears")
+    matrix[:3, :3] = so3.nearest(torch.from_numpy(rotation)).numpy()
+    return matrix
+
+
+def read_pin(path: Path, name: str) -> np.ndarray:
+    """The known motion of a piece from a JSON file: 4 rows of 4, or an `assembly.json` that has placed it."""
+    content = read_json(path)
+    if isinstance(content, dict) and "alternatives" in content:
+        content = _pose_in(content, path, name)
+    return _checked_motion(content, str(path))
+
+
+def _pose_in(record: dict[str, Any], path: Path, name: str) -> Any:
+    """Its pose in the best of the alternatives."""
+    try:
+        (pose,) = [piece["pose"] for piece in record["alternatives"][0]["pieces"] if piece["name"] == name]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: an assembly, but not one with a piece {name!r}") from error
+    if pose is None:
+        raise InputError(f"{path}: this assembly has no place for {name!r}")
+    return pose
+
+
+def moved_onto(pins: Mapping[int, np.ndarray], motions: np.ndarray) -> np.ndarray:
+    """Assemblies (..., N, 4, 4) moved as wholes to where their pins are, each of which is then exact."""
+    if not pins:
+        return motions
+    first = min(pins)
+    moved = (pins[first] @ inverse(motions[..., first, :, :]))[..., None, :, :] @ motions
+    for index, motion in pins.items():
+        moved[..., index, :, :] = motion
+    return moved

@@ -1,0 +1,81 @@
+"""Thinned: the pieces as the network sees them, and as the judge does, with the way back to the user's frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from eda.assembly.clouds import Clouds
+from eda.assembly.contact import Fracture, Scan
+from eda.assembly.evidence import Evidence
+from eda.assembly.fragment import MOST_POINTS, Fragment
+from eda.cloud import farthest_points
+from eda.data.example import Example
+from eda.lie import SE3
+from eda.model import Eda
+from eda.pieces import Pieces
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """N pieces twice, in the same frames and the same unit."""
+
+    pieces: Pieces  # about as many points as the network was trained on, evenly spaced over all pieces
+    dense: Pieces  # in up to `MOST_POINTS` points each
+
+    @staticmethod
+    def of(clouds: Clouds, budget: int) -> Thinned:
+        """Thin by farthest points, to about `budget` points in all: a rule that does not know the axes."""
+        centers = np.stack([cloud.mean(axis=0) for cloud in clouds.points])
+        rows = [farthest_points(c - m, min(len(c), MOST_POINTS)) for c, m in zip(clouds.points, centers, strict=True)]
+        points = [c[r] - m for c, r, m in zip(clouds.points, rows, centers, strict=True)]
+        example = Example.from_clouds("pieces", points, [n[r] for n, r in zip(clouds.normals, rows, strict=True)])
+        shift = points[0][0] - example.points[0].astype(np.float64)  # an example is centred as a whole
+        few = example.thinned(budget)
+        pieces = Pieces.from_clouds(few.clouds(), few.clouds(few.normals))
+        own = replace(pieces, centers=pieces.centers + torch.from_numpy(centers + shift))
+        return Thinned(own, replace(_in_frames_of(pieces, example), centers=own.centers))
+
+    def evidence(self, network: Eda) -> Evidence:
+        """What the judge knows: of sherds how likely each point lies on a break, of scans the surface alone."""
+        points, normals = self.dense.points.double().numpy(), self.dense.normals.double().numpy()  # type: ignore[union-attr]
+        breaks = self._breaks(network)
+        cuts = np.cumsum(self.dense.sizes.numpy())[:-1]
+        parts = zip(*(np.split(column, cuts) for column in (points, normals, breaks)), strict=True)
+        regime = Scan() if network.network.breaks is None else Fracture()
+        return Evidence.of([Fragment(*part) for part in parts], regime)
+
+    def _breaks(self, network: Eda) -> np.ndarray:
+        """(P,) of the dense points; without a break head none is known to lie on a break."""
+        if network.network.breaks is None:
+            return np.zeros(len(self.dense.points))
+        probability = network.break_probability(suited(self.pieces, network), suited(self.dense, network))
+        return probability.double().cpu().numpy()
+
+    def to_user(self, poses: np.ndarray) -> np.ndarray:
+        """Poses (..., N, 4, 4) of the thinned pieces as motions of the user's clouds."""
+        return self.pieces.to_user(SE3.from_matrix(torch.from_numpy(poses))).matrix().numpy()
+
+    def from_user(self, motions: np.ndarray) -> np.ndarray:
+        """The inverse of `to_user`."""
+        return self.pieces.from_user(SE3.from_matrix(torch.from_numpy(motions))).matrix().numpy()
+
+
+def suited(pieces: Pieces, network: Eda) -> Pieces:
+    """In the precision and on the device of a network."""
+    weight = network.network.head.output.weight
+    return pieces.to(dtype=weight.dtype, device=weight.device)
+
+
+def _in_frames_of(pieces: Pieces, example: Example) -> Pieces:
+    """All points of an example in the frames and the unit of the pieces that were thinned from it."""
+    piece = np.repeat(np.arange(example.num_pieces), example.sizes)
+    points = (example.points - pieces.centers.numpy()[piece]) / float(pieces.scales[0])
+    return replace(
+        pieces,
+        points=torch.from_numpy(points.astype(np.float32)),
+        normals=torch.from_numpy(np.asarray(example.normals, dtype=np.float32)),
+        sizes=torch.from_numpy(example.sizes),
+    )

@@ -1,0 +1,210 @@
+"""What a result folder holds: every piece whole and in its place, in its own format; all of it or nothing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+from data_files import acted, box, random_motion
+from PIL import Image
+from shapes import lumpy_cloud
+
+from eda import InputError
+from eda.assembly import Alternative, Assembly, Clouds
+from eda.data.piece_files import read_pieces, sampled
+from eda.view.deliver import Given, Pictures, check_free, deliver
+from eda.view.figures import MOST_TRIANGLES, are_meshes, between
+
+SMALL = Pictures(preview=64, frame=32, frames=2, last_frames=2)
+VERTICES, FACES = box(0, 1)
+POINTS, NORMALS = lumpy_cloud(0, 300)
+
+
+def given(*paths: Path) -> list[Given]:
+    """The pieces of some files, with points for pictures."""
+    return [Given(file.name, *sampled(file, 20, np.random.default_rng(0))[:2], file) for file in read_pieces(paths)]
+
+
+def assembly_of(pieces: list[Given], placed: list[bool] | None = None, seed: int = 0) -> Assembly:
+    """Any poses: what is found is not the matter here."""
+    rng, count = np.random.default_rng(seed), len(pieces)
+    flow = np.stack([[random_motion(rng) for _ in pieces] for _ in range(4)])
+    is_placed = np.array([True] * count if placed is None else placed)
+    best = Alternative(flow[-1], is_placed, 0.5, 0.5, 0.9 * is_placed, np.zeros((count, count)), 1)
+    clouds = Clouds.of([piece.points for piece in pieces], [piece.normals for piece in pieces])
+    names = tuple(piece.name for piece in pieces)
+    return Assembly(names, clouds, (best,), flow, (), "a model", "given", {}, 1.0, False)
+
+
+def delivered(pieces: list[Given], folder: Path, placed: list[bool] | None = None) -> tuple[Assembly, Path]:
+    assembly = assembly_of(pieces, placed)
+    deliver(assembly, pieces, folder / "out", command="a test", pictures=SMALL)
+    return assembly, folder / "out"
+
+
+def textured_box(path: Path, color: tuple[int, int, int]) -> None:
+    mesh = trimesh.Trimesh(VERTICES, FACES, process=False)
+    image = Image.new("RGB", (4, 4), color)
+    mesh.visual = trimesh.visual.TextureVisuals(uv=VERTICES[:, :2], image=image)
+    path.parent.mkdir()
+    mesh.export(path)
+
+
+# -- the pieces --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".obj", ".stl", ".off", ".glb"])
+def test_meshes_keep_their_format(tmp_path, suffix):
+    for name in ("a", "b"):
+        trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / f"{name}{suffix}")
+    assembly, out = delivered(given(tmp_path), tmp_path)
+    assert sorted(p.name for p in (out / "pieces").iterdir()) == [f"a{suffix}", f"b{suffix}"]
+    moved = read_pieces([out / "pieces" / f"b{suffix}"])[0]
+    corners = acted(assembly.best.poses[1], VERTICES)[FACES]
+    np.testing.assert_allclose(
+        np.sort(moved.points[moved.faces].reshape(-1, 3), axis=0), np.sort(corners.reshape(-1, 3), axis=0), atol=1e-6
+    )
+
+
+def test_clouds_stay_whole_with_normals_and_colours(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(5000, 6))
+    rows[:, 3:] /= np.linalg.norm(rows[:, 3:], axis=1, keepdims=True)
+    np.save(tmp_path / "normals.npy", rows)
+    colors = np.random.default_rng(1).integers(0, 256, (400, 3))
+    np.savetxt(tmp_path / "colors.xyz", np.column_stack([rows[:400, :3] + 1e6, colors]))
+    assembly, out = delivered(given(tmp_path / "normals.npy", tmp_path / "colors.xyz"), tmp_path)
+    first, second = read_pieces([out / "pieces" / "normals.ply", out / "pieces" / "colors.ply"])
+    pose = assembly.best.poses[0]
+    np.testing.assert_allclose(first.points, acted(pose, rows[:, :3]), atol=1e-9)
+    np.testing.assert_allclose(first.normals, rows[:, 3:] @ pose[:3, :3].T, atol=1e-6)
+    np.testing.assert_array_equal(second.colors, colors)
+    np.testing.assert_allclose(second.points, acted(assembly.best.poses[1], rows[:400, :3] + 1e6), atol=1e-6)
+
+
+def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):
+    for number, folder in enumerate(("one", "two")):
+        (tmp_path / folder).mkdir()
+        trimesh.Trimesh(VERTICES * (1 + number), FACES, process=False).export(tmp_path / folder / "sherd.ply")
+    _, out = delivered(given(tmp_path / "one", tmp_path / "two"), tmp_path)
+    first, second = read_pieces([out / "pieces" / "sherd.ply", out / "pieces" / "sherd_2.ply"])
+    assert np.isclose(second.mesh.area, 4 * first.mesh.area)
+
+
+def test_every_texture_stays_with_its_piece(tmp_path):
+    colors = {"red": (250, 10, 10), "green": (10, 250, 10)}
+    for name, color in colors.items():
+        textured_box(tmp_path / name / f"{name}.obj", color)
+    _, out = delivered(given(tmp_path / "red", tmp_path / "green"), tmp_path)
+    for name, color in colors.items():
+        (loaded,) = trimesh.load(out / "pieces" / f"{name}.glb").geometry.values()
+        image = loaded.visual.material.baseColorTexture
+        assert image.convert("RGB").getpixel((0, 0)) == pytest.approx(color, abs=3)
+
+
+def test_all_of_one_file_become_files_of_their_own(tmp_path):
+    scene = trimesh.Scene()
+    for number in range(2):
+        scene.add_geometry(trimesh.Trimesh(VERTICES + 3 * number, FACES), node_name=f"part {number}")
+    scene.export(tmp_path / "vase.glb")
+    pieces = given(tmp_path / "vase.glb")
+    assembly, out = delivered(pieces, tmp_path)
+    for i, piece in enumerate(pieces):
+        moved = read_pieces([out / "pieces" / f"{piece.name}.ply"])[0]
+        np.testing.assert_allclose(moved.points, acted(assembly.best.poses[i], piece.file.points), atol=1e-5)
+        assert len(moved.faces) == len(FACES)
+
+
+# -- what has no place, and all as one -----------------------------------------------------------------------------
+
+
+def test_all_as_one_is_a_mesh_of_what_is_placed(tmp_path):
+    for name in ("a", "b", "c"):
+        trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / f"{name}.ply")
+    assembly, out = delivered(given(tmp_path), tmp_path, placed=[True, False, True])
+    assert sorted(p.name for p in (out / "pieces").iterdir()) == ["a.ply", "c.ply"]
+    corners = np.concatenate([acted(assembly.best.poses[i], VERTICES) for i in (0, 2)])
+    for name in ("assembled.ply", "assembled.glb"):
+        whole = trimesh.load(out / name, force="mesh", process=False)
+        np.testing.assert_allclose(whole.vertices, corners, atol=1e-5)
+        assert len(whole.faces) == 2 * len(FACES)
+    assert json.loads((out / "assembly.json").read_text())["alternatives"][0]["unplaced"] == ["b"]
+
+
+def test_nothing_placed_is_still_a_result(tmp_path):
+    pieces = [Given(name, POINTS, NORMALS) for name in "ab"]
+    _, out = delivered(pieces, tmp_path, placed=[False, False])
+    assert list((out / "pieces").iterdir()) == []
+    with Image.open(out / "preview.png") as picture:
+        shades = np.asarray(picture).astype(int)
+    assert shades.min() < 200, "the pieces are shown"
+    assert np.ptp(shades[shades.min(axis=2) < 120], axis=1).max() < 40, "in grey"
+
+
+def test_clouds_and_meshes_together_are_drawn_as_discs(tmp_path):
+    trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / "a.ply")
+    mixed = [*given(tmp_path / "a.ply"), Given("b", POINTS, NORMALS)]
+    assert are_meshes(mixed[:1])
+    assert not are_meshes(mixed)
+    _, out = delivered(mixed, tmp_path)
+    assert isinstance(trimesh.load(out / "assembled.ply"), trimesh.PointCloud)
+
+
+def test_heavy_meshes_are_drawn_as_discs(tmp_path):
+    trimesh.Trimesh(VERTICES, np.tile(FACES, (MOST_TRIANGLES // 24 + 1, 1)), process=False).export(tmp_path / "a.ply")
+    (piece,) = given(tmp_path / "a.ply")
+    assert are_meshes([piece])
+    assert not are_meshes([piece, piece])
+
+
+def test_the_way_between_poses_ends_at_the_second_and_turns_about_the_middles():
+    rng = np.random.default_rng(3)
+    start, end = (np.stack([random_motion(rng) for _ in range(3)]) for _ in range(2))
+    middles = rng.normal(size=(3, 3))
+    way = between(start, end, middles, 4)
+    np.testing.assert_allclose(way[-1], end, atol=1e-12)
+    for i in range(3):
+        places = np.array([acted(pose[i], middles[i : i + 1])[0] for pose in (start, *way)])
+        np.testing.assert_allclose(places, np.linspace(places[0], places[-1], 5), atol=1e-12)
+        turns = [a[i, :3, :3].T @ b[i, :3, :3] for a, b in zip((start, *way), way, strict=False)]
+        np.testing.assert_allclose([np.trace(turn) for turn in turns], np.trace(turns[0]), atol=1e-9)
+
+
+# -- all of it or nothing ----------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_replaced_only_if_that_is_wanted(tmp_path):
+    pieces = [Given(name, POINTS, NORMALS) for name in "ab"]
+    assembly, out = delivered(pieces, tmp_path)
+    (out / "old.txt").write_text("of the first time")
+    with pytest.raises(InputError, match=r"not empty.*--overwrite"):
+        deliver(assembly, pieces, out, command="again", pictures=SMALL)
+    assert (out / "old.txt").is_file()
+    deliver(assembly, pieces, out, command="again", overwrite=True, pictures=SMALL)
+    assert not (out / "old.txt").exists()
+    assert json.loads((out / "assembly.json").read_text())["command"] == "again"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_is_no_result_is_never_replaced(tmp_path):
+    (tmp_path / "thesis.txt").write_text("five years")
+    with pytest.raises(InputError, match="something else than a result"):
+        check_free(tmp_path, overwrite=True)
+    with pytest.raises(InputError, match=r"thesis\.txt: a file, not a folder"):
+        check_free(tmp_path / "thesis.txt", overwrite=True)
+    with pytest.raises(InputError, match=r"thesis\.txt cannot be written to"):
+        check_free(tmp_path / "thesis.txt" / "out", overwrite=False)
+    check_free(tmp_path / "new" / "out", overwrite=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
+    pieces = [Given(name, POINTS, NORMALS) for name in "ab"]
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("eda.view.report.write_report", full_disk)
+    with pytest.raises(InputError, match=r"out: cannot be written .*No space left"):
+        delivered(pieces, tmp_path)
+    assert list(tmp_path.iterdir()) == []
