@@ -116,8 +116,9 @@ def test_the_model_follows_from_the_pieces(monkeypatch):
     assert "found from the points" in without.why
     monkeypatch.setattr("eda.assembly.choose.SHIPPED", (Shipped("fracture-small", ""),))
     missing = choose_model(Clouds.of(rooms))
-    assert missing.model == "fracture-small"
-    assert "no model for scans" in missing.why
+    assert missing.model == "none"
+    assert "no model for scans ships" in missing.why
+    assert "if these are sherds" in missing.why
     monkeypatch.setattr("eda.assembly.choose.SHIPPED", (Shipped("fracture-small", ""), Shipped("scan-small", "")))
     scans = choose_model(Clouds.of(rooms))
     assert scans.model == "scan-small"

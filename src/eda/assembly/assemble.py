@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from eda.assembly.choose import Choice, choose_model
+from eda.assembly.choose import NO_MODEL, Choice, choose_model
 from eda.assembly.clouds import Clouds
+from eda.assembly.contact import Scan
+from eda.assembly.evidence import Evidence
+from eda.assembly.match import INSTALL, Matches, can_match, match
 from eda.assembly.motion import inverse
 from eda.assembly.pins import checked_pins, moved_onto
 from eda.assembly.rank import Candidate, RankConfig, rank
 from eda.assembly.result import Alternative, Assembly
 from eda.assembly.thin import Thinned, suited
 from eda.errors import InputError
-from eda.flow import Trajectory
+from eda.flow import Trajectory, sample_noise
 from eda.flow.solver import SOLVERS
 from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
@@ -34,6 +37,8 @@ from eda.settings import check_choice, check_positive, check_whole
 
 # More samples in one batch take no less time each, and the limits of memory and time are met less well.
 SAMPLES_AT_ONCE = 8
+# Without a network: to how many points the pieces are thinned in all, and how far they are scattered to begin with.
+FEW_POINTS, SCATTER = 1000, 1.0
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
 
@@ -81,8 +86,8 @@ def assemble(
     """Put pieces together: clouds (n_i, 3) of any length, at least two, in one unit of any size.
 
     Outward normals (n_i, 3) are estimated where there are none. `pins` are motions (4, 4) of pieces whose place is
-    known, by name or index. `model` is a model, its file, or the name of one that ships with the package; it is chosen
-    by what the pieces are if none is given.
+    known, by name or index. `model` is a model, its file, the name of one that ships with the package, or "none": scans
+    can be matched without. It is chosen by what the pieces are if none is given.
     """
     began, config = time.monotonic(), config or AssembleConfig()
     progress("thinning", 0.0)
@@ -107,8 +112,8 @@ def prepare(
     if len(names) != len(given):
         raise InputError(f"{len(given)} pieces but {len(names)} names")
     choice = _choice(model, given)
-    network = model if isinstance(model, Eda) else Eda.load(choice.model, device=_checked_device(device))
-    thinned = Thinned.of(given, network.config.num_points)
+    network = model if isinstance(model, Eda) else _loaded(choice, device)
+    thinned = Thinned.of(given, FEW_POINTS if network is None else network.config.num_points)
     return Prepared(tuple(names), given, thinned, network, choice, checked_pins(pins or {}, names))
 
 
@@ -116,6 +121,15 @@ def _choice(model: Eda | str | Path | None, clouds: Clouds) -> Choice:
     if model is None:
         return choose_model(clouds)
     return Choice("a model of your own" if isinstance(model, Eda) else str(model), "given")
+
+
+def _loaded(choice: Choice, device: str) -> Eda | None:
+    if choice.model != NO_MODEL:
+        return Eda.load(choice.model, device=_checked_device(device))
+    if not can_match():
+        missing = f"scans cannot be matched yet: {INSTALL}, or name a model"
+        raise InputError(f"no model ({choice.why}), and {missing}")
+    return None
 
 
 def _checked_device(device: str) -> torch.device:
@@ -132,7 +146,7 @@ class Prepared:
     names: tuple[str, ...]  # (N,)
     clouds: Clouds  # in the user's frames
     thinned: Thinned  # in those of the network
-    model: Eda
+    model: Eda | None  # None: nothing is sampled, scans are matched
     choice: Choice
     pins: dict[int, np.ndarray]  # (4, 4) in the user's frames, by the index of the piece
 
@@ -147,9 +161,12 @@ class Prepared:
         """The flow from noise to assemblies, poses (S+1, samples, N) of `thinned.pieces`.
 
         `noise` (samples, N) replaces what the seed would draw; all pinned pieces count as one there. Of a time limit,
-        which began at a time of `time.monotonic`, it takes the half, and then gives fewer samples.
+        which began at a time of `time.monotonic`, it takes the half, and then gives fewer samples. Without a model it
+        is one state, of no step, in which the pieces lie scattered.
         """
         config, began = config or AssembleConfig(), time.monotonic() if began is None else began
+        if self.model is None:
+            return self._scattered(config.seed)
         generator = torch.Generator().manual_seed(config.seed)
         parts: list[Trajectory] = []
         for first in range(0, config.samples, SAMPLES_AT_ONCE):
@@ -157,20 +174,33 @@ class Prepared:
                 break
             rows = slice(first, min(first + SAMPLES_AT_ONCE, config.samples))
             drawn = None if noise is None else noise[rows]
-            parts.append(self._sampled(rows, config, drawn, generator, progress))
+            parts.append(self._sampled(self.model, rows, config, drawn, generator, progress))
         return _side_by_side(parts)
 
+    def _scattered(self, seed: int) -> Trajectory:
+        """The pieces anywhere, but for those that are pinned."""
+        poses = sample_noise(self.thinned.pieces, SCATTER, generator=torch.Generator().manual_seed(seed)).matrix()
+        for i, pin in self._network_pins().items():
+            poses[:, i] = pin.matrix().to(poses)
+        return Trajectory(torch.zeros(1, 1), SE3.from_matrix(poses[None]))
+
     def _sampled(
-        self, rows: slice, config: AssembleConfig, noise: SE3 | None, generator: torch.Generator, progress: Progress
+        self,
+        model: Eda,
+        rows: slice,
+        config: AssembleConfig,
+        noise: SE3 | None,
+        generator: torch.Generator,
+        progress: Progress,
     ) -> Trajectory:
         """Some of all samples at once."""
-        pieces, count = suited(self.thinned.pieces, self.model), rows.stop - rows.start
+        pieces, count = suited(self.thinned.pieces, model), rows.stop - rows.start
 
         def tell(at: SolverProgress) -> None:
             progress("sampling", (rows.start + count * float(at.tau.mean())) / config.samples)
 
         progress("sampling", rows.start / config.samples)
-        return self.model.trajectory(
+        return model.trajectory(
             pieces,
             count,
             steps=config.steps,
@@ -191,12 +221,22 @@ class Prepared:
     ) -> Assembly:
         """Refine, judge and pool what was sampled. `began`: when the time limit began, of `time.monotonic`."""
         config, began = config or AssembleConfig(), time.monotonic() if began is None else began
-        samples = _matrices(trajectory.final)
         deadline = None if config.time_limit is None else began + config.time_limit
         evidence = self.thinned.evidence(self.model)
-        candidates = self._with_pins(
-            rank(evidence, samples, config.ranking, progress, deadline=deadline, rigid=[list(self.pins)])
+        matches = self._matches(evidence, config, progress, deadline)
+        final, rigid = _matrices(trajectory.final), [list(self.pins)]
+        samples = final[:0] if self.model is None else final  # pieces that lie scattered are no sample
+        found = rank(
+            evidence,
+            samples,
+            config.ranking,
+            progress,
+            deadline=deadline,
+            rigid=rigid,
+            lying=final[0],
+            matches=matches,
         )
+        candidates = self._with_pins(found)
         return Assembly(
             names=self.names,
             clouds=self.clouds,
@@ -204,11 +244,32 @@ class Prepared:
             flow=self._flow(trajectory, candidates[0]),
             pinned=tuple(self.pins),
             model=self.choice.model,
-            why=self.choice.why,
+            why=self._why(evidence),
             settings=config.as_dict(),
             seconds=time.monotonic() - began,
             stopped=deadline is not None and time.monotonic() >= deadline,
         )
+
+    # -- matching --------------------------------------------------------------------------------------------------
+
+    def _matches(
+        self, evidence: Evidence, config: AssembleConfig, progress: Progress, deadline: float | None
+    ) -> Matches:
+        """Of scans, if they can be matched. There is no other way without a model."""
+        if self.model is None and not config.ranking.refine:
+            raise InputError("without a model there are no samples to judge as they are; refine, or name a model")
+        if not (isinstance(evidence.regime, Scan) and config.ranking.refine and can_match()):
+            return {}
+        return match(
+            self.thinned.in_frames(self.clouds),
+            lambda done: progress("matching", done),
+            lambda: deadline is not None and time.monotonic() >= deadline,
+        )
+
+    def _why(self, evidence: Evidence) -> str:
+        if isinstance(evidence.regime, Scan) and not can_match():
+            return f"{self.choice.why}; {INSTALL} would add matching of local features"
+        return self.choice.why
 
     # -- pins ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Which of the models that ship suits some pieces, and why."""
+"""Which of the models that ship suits some pieces, if any, and why."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from eda.assembly.surface import rim_share
 from eda.weights import SHIPPED
 
 FRACTURES, SCANS = "fracture-small", "scan-small"
+NO_MODEL = "none"  # scans are put together by matching alone
 # Set by hand on what it was measured on, none held out. Generated sherds had 1 to 8 % of points on a rim, but thin
 # ones of some 600 points a piece 14 to 17 %; rooms of 3DMatch 17 to 31 %, lidar views 30 to 35 %. So thin sherds of few
 # points may pass for scans, and a single smooth view (7 %) for a sherd.
@@ -18,7 +19,7 @@ OPEN_RIM = 0.16
 
 
 class Choice(NamedTuple):
-    """A model by its name or file, and the reason for it in words."""
+    """A model by its name or file, or `NO_MODEL`, and the reason for it in words."""
 
     model: str
     why: str
@@ -34,4 +35,5 @@ def choose_model(clouds: Clouds) -> Choice:
     open_surfaces = f"open surfaces without normals ({np.median(rims):.0%} of the points lie on a rim): scans"
     if SCANS in {shipped.name for shipped in SHIPPED}:
         return Choice(SCANS, open_surfaces)
-    return Choice(FRACTURES, f"{open_surfaces}, but no model for scans is here; expect little")
+    matched = "no model for scans ships, they are matched without one"
+    return Choice(NO_MODEL, f"{open_surfaces}; {matched}; if these are sherds, name a model for them, {FRACTURES}")

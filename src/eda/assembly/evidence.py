@@ -47,11 +47,6 @@ class Evidence:
         """(N,) how much every piece could gain."""
         return np.array([self.regime.mass(fragment) for fragment in self.fragments])
 
-    @cached_property
-    def num_points(self) -> int:
-        """P."""
-        return sum(len(fragment.points) for fragment in self.fragments)
-
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """Unordered pairs i < j."""

@@ -7,20 +7,15 @@ import numpy as np
 from eda.assembly.evidence import Evidence
 from eda.assembly.judge import Judgement
 
-ASSEMBLY_FEATURES = ("score", "margin", "worst piece", "bad share", "inside share", "support", "log pieces", "placed")
+ASSEMBLY_FEATURES = ("score", "worst piece", "support")
 PIECE_FEATURES = ("gain", "best joint", "score", "margin", "placed")
 JOINT_FEATURES = ("quality", "log contacts", "worse piece", "score", "margin", "support")
 
 
-def assembly_features(
-    evidence: Evidence, judged: Judgement, placed: np.ndarray, margin: np.ndarray, support: np.ndarray
-) -> np.ndarray:
-    """Of K assemblies: `margin` (K,) by which each beats the next, `support` (K,) among the samples. -> (K, 8)."""
+def assembly_features(judged: Judgement, placed: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """Of K assemblies, with `support` (K,) among the samples: few, as few wrong ones are there to fit to. -> (K, 3)."""
     worst = np.where(placed, judged.pieces, 1).min(axis=1)
-    bad = judged.bad.sum(axis=(1, 2)) / evidence.masses.sum()
-    inside = judged.inside.sum(axis=(1, 2)) / evidence.num_points
-    pieces = np.full(len(margin), np.log(len(evidence)))
-    return np.stack([judged.score, margin, worst, bad, inside, support, pieces, placed.mean(axis=1)], axis=1)
+    return np.stack([judged.score, worst, support], axis=1)
 
 
 def piece_features(evidence: Evidence, judged: Judgement, placed: np.ndarray, margin: np.ndarray) -> np.ndarray:

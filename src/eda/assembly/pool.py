@@ -19,6 +19,8 @@ from eda.assembly.refine import RefineConfig, refine
 # The first half of the steps, while the radius is wide, do with half of the points.
 ROUGH = RefineConfig(most_points=RefineConfig().most_points // 2)
 HALF = ROUGH.steps // 2
+# What is left to do for a match: it is nearly right, but little of the two scans may overlap, so many points are asked.
+CLOSE = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=400)
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,22 @@ def relative_poses(poses: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
     return inverse(poses[:, pair[1]]) @ poses[:, pair[0]]
 
 
-def joints_of(evidence: Evidence, pair: tuple[int, int], proposals: np.ndarray, config: PoolConfig) -> list[Joint]:
-    """The distinct joints of one pair that proposals (M, 4, 4) lead to and that hold, the best first."""
+def joints_of(
+    evidence: Evidence,
+    pair: tuple[int, int],
+    proposals: np.ndarray,
+    config: PoolConfig,
+    close: np.ndarray | None = None,
+) -> list[Joint]:
+    """The distinct joints of one pair that proposals (M, 4, 4) lead to and that hold, the best first.
+
+    Those that are `close` (M', 4, 4) are known to be nearly right, if they are right at all.
+    """
     two = evidence.of_pair(*pair)
-    start = np.stack([proposals, np.broadcast_to(np.eye(4), proposals.shape)], axis=1)
-    rough = refine(two, start, config=ROUGH, part=slice(HALF))
+    rough = refine(two, _at_identity(proposals), config=ROUGH, part=slice(HALF))
     refined = refine(two, rough, part=slice(HALF, None))
+    if close is not None:
+        refined = np.concatenate([refined, refine(two, _at_identity(close), config=CLOSE)])
     gain = judge(two, refined).score * two.masses.sum()
     order = np.argsort(-gain, kind="stable")
     gain, relative = gain[order], relative_poses(refined[order], (0, 1))
@@ -74,6 +86,11 @@ def joints_of(evidence: Evidence, pair: tuple[int, int], proposals: np.ndarray, 
         for k, count in zip(kept, counts, strict=True)
         if quality[k] > config.least_gain
     ]
+
+
+def _at_identity(proposals: np.ndarray) -> np.ndarray:
+    """Assemblies of two pieces of which the second is not moved. (M, 4, 4) -> (M, 2, 4, 4)."""
+    return np.stack([proposals, np.broadcast_to(np.eye(4), proposals.shape)], axis=1)
 
 
 def grow(evidence: Evidence, joints: list[Joint], config: PoolConfig, anchor: int | None = None) -> Assemblies:

@@ -21,6 +21,7 @@ from eda.assembly.dock import repaired
 from eda.assembly.evidence import Evidence
 from eda.assembly.features import assembly_features, joint_features, piece_features
 from eda.assembly.judge import judge
+from eda.assembly.match import Matches
 from eda.assembly.motion import act
 from eda.assembly.pool import Joint, PoolConfig, grow, joints_of, relative_poses
 from eda.assembly.propose import ProposeConfig, propose
@@ -74,12 +75,15 @@ def rank(
     *,
     deadline: float | None = None,
     rigid: Sequence[Sequence[int]] = (),
+    lying: np.ndarray | None = None,
+    matches: Matches | None = None,
 ) -> list[Candidate]:
     """The best distinct assemblies from samples (K, N, 4, 4), K may be 0. The last resort places nothing.
 
     `deadline` is a time of `time.monotonic`, after which no new work begins and the best so far is what there is: the
     result then depends on the machine. `rigid` are groups of pieces that lie the same in all samples and are kept so;
-    every assembly holds the first of them.
+    every assembly holds the first of them. Where there is no sample, `lying` (N, 4, 4) says how the pieces
+    of a group lie. `matches` are tried beside the samples.
     """
     config = config or RankConfig()
     if samples.ndim != 4 or samples.shape[1:] != (len(evidence), 4, 4) or not np.isfinite(samples).all():
@@ -88,31 +92,31 @@ def rank(
     def out_of_time() -> bool:
         return deadline is not None and time.monotonic() >= deadline
 
-    units = Units.of(samples, rigid)
+    first = samples[:1] if lying is None else lying[None]
+    units = Units.of(first, rigid)
     found = Assemblies.none(len(units.first))
     if config.refine and len(found.placed.T) > 1:
-        found = _searched(
-            units.evidence(evidence), samples[:, units.first], units.grouped, config, progress, out_of_time
-        )
+        parts, sampled, matched = units.evidence(evidence), samples[:, units.first], units.matches(matches or {})
+        joints = _joints(parts, sampled, matched, config, progress, out_of_time)
+        found = _searched(parts, joints, units.grouped, config, progress, out_of_time)
     progress("ranking", 1.0)
     as_they_are = len(samples) and not len(found) and (out_of_time() or not config.refine)
     if as_they_are:
         every = Assemblies.judged(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
     else:
-        every = Assemblies.cat([units.taken_apart(evidence, found), _last_resort(evidence, samples, units)])
+        every = Assemblies.cat([units.taken_apart(evidence, found), _last_resort(evidence, first, units)])
     return _candidates(evidence, every, samples, config)
 
 
 def _searched(
     evidence: Evidence,
-    samples: np.ndarray,
+    joints: list[Joint],
     anchored: bool,
     config: RankConfig,
     progress: Progress,
     out_of_time: Callable[[], bool],
 ) -> Assemblies:
     """Assemblies of refined joints; with the first piece in all of them, if they are anchored there."""
-    joints = _joints(evidence, samples, config, progress, out_of_time)
     progress("growing assemblies", 0.0)
     grown = grow(evidence, joints, config.pool, anchor=0 if anchored else None)
     progress("docking left over pieces", 0.0)
@@ -121,7 +125,12 @@ def _searched(
 
 
 def _joints(
-    evidence: Evidence, samples: np.ndarray, config: RankConfig, progress: Progress, out_of_time: Callable[[], bool]
+    evidence: Evidence,
+    samples: np.ndarray,
+    matches: Matches,
+    config: RankConfig,
+    progress: Progress,
+    out_of_time: Callable[[], bool],
 ) -> list[Joint]:
     joints: list[Joint] = []
     for done, pair in enumerate(evidence.pairs):
@@ -132,7 +141,7 @@ def _joints(
         if config.propose is not None and evidence.regime.docks:
             kept = max(24, config.proposals // len(evidence.pairs))
             proposals.append(propose(evidence, pair, config.propose)[:kept])
-        joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool)
+        joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool, matches.get(pair))
     return joints
 
 
@@ -143,9 +152,9 @@ def _repaired(evidence: Evidence, one: Assemblies, config: RankConfig, out_of_ti
     return repaired(evidence, one, config.pool, config.propose, rounds=rounds, out_of_time=out_of_time)
 
 
-def _last_resort(evidence: Evidence, samples: np.ndarray, units: Units) -> Assemblies:
-    """The assembly in which no piece has a place, or only the first rigid group; poses are those of some sample."""
-    poses = samples[:1] if len(samples) else np.tile(np.eye(4), (1, len(evidence), 1, 1))
+def _last_resort(evidence: Evidence, first: np.ndarray, units: Units) -> Assemblies:
+    """The assembly in which no piece has a place, or only the first rigid group; poses are those of `first`, if any."""
+    poses = first if len(first) else np.tile(np.eye(4), (1, len(evidence), 1, 1))
     return Assemblies.judged(evidence, poses, units.grouped & (units.unit == 0)[None])
 
 
@@ -161,7 +170,7 @@ def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, conf
     best, margin = ranked[kept], _margin(merit[kept])
     support = _support(evidence, best, samples, config)
     judged, shared = judge(evidence, best.poses, best.placed), _mean(support, best.placed)
-    probability = config.whole(assembly_features(evidence, judged, best.placed, margin, shared))
+    probability = config.whole(assembly_features(judged, best.placed, shared))
     joints = config.joint(joint_features(evidence, judged, margin, support)) * (judged.good + judged.bad > 0)
     joints = np.maximum(joints, joints.swapaxes(1, 2))
     pieces = config.piece(piece_features(evidence, judged, best.placed, margin)) * best.placed

@@ -14,6 +14,7 @@ import numpy as np
 from eda.assembly.assemblies import Assemblies
 from eda.assembly.dock import merged
 from eda.assembly.evidence import Evidence
+from eda.assembly.match import Matches
 from eda.assembly.motion import inverse
 from eda.errors import InputError
 
@@ -55,6 +56,16 @@ class Units:
             return evidence
         fragments = [merged(evidence, self.within, self.unit == number) for number in range(len(self.first))]
         return Evidence.of(fragments, evidence.regime)
+
+    def matches(self, matches: Matches) -> Matches:
+        """Of the units, from those of their pieces."""
+        found: dict[tuple[int, int], list[np.ndarray]] = {}
+        for (i, j), poses in matches.items():
+            a, b = int(self.unit[i]), int(self.unit[j])
+            whole = self.within[j] @ poses @ inverse(self.within[i])
+            if a != b:
+                found.setdefault((min(a, b), max(a, b)), []).append(whole if a < b else inverse(whole))
+        return {pair: np.concatenate(several) for pair, several in found.items()}
 
     def taken_apart(self, evidence: Evidence, units: Assemblies) -> Assemblies:
         """Assemblies of units as assemblies of their pieces, judged by the evidence of these."""

@@ -38,21 +38,28 @@ class Thinned:
         own = replace(pieces, centers=pieces.centers + torch.from_numpy(centers + shift))
         return Thinned(own, replace(_in_frames_of(pieces, example), centers=own.centers))
 
-    def evidence(self, network: Eda) -> Evidence:
-        """What the judge knows: of sherds how likely each point lies on a break, of scans the surface alone."""
+    def evidence(self, network: Eda | None) -> Evidence:
+        """What the judge knows: of sherds how likely each point lies on a break, of scans the surface alone.
+
+        Scans are what a network without a break head is for, and what needs none.
+        """
         points, normals = self.dense.points.double().numpy(), self.dense.normals.double().numpy()  # type: ignore[union-attr]
-        breaks = self._breaks(network)
+        breaking = None if network is None or network.network.breaks is None else network
+        breaks = np.zeros(len(points)) if breaking is None else self._breaks(breaking)
         cuts = np.cumsum(self.dense.sizes.numpy())[:-1]
         parts = zip(*(np.split(column, cuts) for column in (points, normals, breaks)), strict=True)
-        regime = Scan() if network.network.breaks is None else Fracture()
+        regime = Scan() if breaking is None else Fracture()
         return Evidence.of([Fragment(*part) for part in parts], regime)
 
     def _breaks(self, network: Eda) -> np.ndarray:
-        """(P,) of the dense points; without a break head none is known to lie on a break."""
-        if network.network.breaks is None:
-            return np.zeros(len(self.dense.points))
+        """(P,) of the dense points, by the break head."""
         probability = network.break_probability(suited(self.pieces, network), suited(self.dense, network))
         return probability.double().cpu().numpy()
+
+    def in_frames(self, clouds: Clouds) -> list[np.ndarray]:
+        """All points of the pieces that were thinned, in the same frames and unit. -> N of (n_i, 3)."""
+        centers, unit = self.pieces.centers.numpy(), float(self.pieces.scales[0])
+        return [(cloud - center) / unit for cloud, center in zip(clouds.points, centers, strict=True)]
 
     def to_user(self, poses: np.ndarray) -> np.ndarray:
         """Poses (..., N, 4, 4) of the thinned pieces as motions of the user's clouds."""

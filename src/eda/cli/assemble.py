@@ -37,7 +37,8 @@ def assemble(
     refine: Annotated[bool, typer.Option("--refine/--no-refine", help="Or judge samples as they are.")] = True,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which nothing new is tried.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="A model's name (`eda models`) or file; chosen by the pieces if not given.")
+        str | None,
+        typer.Option(help="A model's name (`eda models`) or file, or none; chosen by the pieces if not given."),
     ] = None,
     device: Annotated[str, typer.Option(help="Where the network runs, as torch calls it.")] = "cpu",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what lies in the folder.")] = False,

@@ -1,0 +1,159 @@
+"""Matching of scans: what KISS-Matcher finds is right, turns with the clouds, and never brings the process down."""
+
+import sys
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from eda import AssembleConfig, assemble, prepare
+from eda.assembly import RankConfig, Scan
+from eda.assembly.match import can_match, match
+from eda.assembly.motion import inverse
+from eda.assembly.rigid import Units
+from eda.errors import InputError
+
+needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
+
+
+def room(seed: int, count: int = 9000) -> np.ndarray:
+    """A floor, two walls and boxes of all sizes and directions on the floor, as points."""
+    rng = np.random.default_rng(seed)
+    flat = rng.random((count // 3, 2)) * [4, 3]
+    side = np.arange(len(flat)) % 3
+    zero = np.zeros(len(flat))
+    walls = np.stack([np.where(side == 1, zero, flat[:, 0]), np.where(side == 2, zero, flat[:, 1]), zero], axis=1)
+    walls[side > 0, 2] = rng.random((side > 0).sum()) * 2
+    faces = rng.normal(size=(count - len(flat), 3))
+    faces /= np.abs(faces).max(axis=1, keepdims=True)  # on the cube [-1, 1]^3
+    box = rng.integers(14, size=len(faces))
+    turns, sizes = Rotation.random(14, rng).as_matrix(), rng.uniform(0.15, 0.5, size=(14, 3))
+    middles = rng.uniform([0.3, 0.3, 0.1], [3.7, 2.7, 1.0], size=(14, 3))
+    return np.concatenate([walls, np.einsum("nij,nj->ni", turns[box], faces * sizes[box]) + middles[box]])
+
+
+def moved(cloud: np.ndarray, motion: np.ndarray) -> np.ndarray:
+    return cloud @ motion[:3, :3].T + motion[:3, 3]
+
+
+def motion(seed: int, far: float = 3.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    found = np.eye(4)
+    found[:3, :3], found[:3, 3] = Rotation.random(random_state=rng).as_matrix(), rng.normal(size=3) * far
+    return found
+
+
+def degrees(pose: np.ndarray) -> float:
+    return float(np.degrees(Rotation.from_matrix(pose[..., :3, :3]).magnitude().min()))
+
+
+@pytest.fixture(scope="module")
+def views() -> list[np.ndarray]:
+    """Two scans of one room, in place, that share two fifths of it and no point."""
+    whole = room(0)
+    first = np.arange(len(whole)) % 2 == 0
+    return [whole[first & (whole[:, 0] < 2.8)], whole[~first & (whole[:, 0] > 1.2)]]
+
+
+@needs_matcher
+def test_a_match_brings_one_scan_to_the_other(views):
+    there = motion(1)
+    found = match([moved(views[0], there), views[1]])[0, 1]
+    assert len(found)
+    assert degrees(found @ there) < 8
+
+
+@needs_matcher
+def test_matches_turn_with_the_scans_and_do_not_depend_on_the_unit(views):
+    there = motion(2, far=0.5)
+    views = [view[::2] for view in views]
+    plain = match(views)[0, 1]
+    np.testing.assert_array_equal(plain, match(views)[0, 1])
+    turned = match([moved(views[0], there), views[1]])[0, 1] @ there
+    larger = match([1000 * cloud for cloud in views])[0, 1]
+    larger[:, :3, 3] /= 1000
+    # KISS-Matcher rounds to float32 and sorts features into bins, so equal up to what a few of these do.
+    for other in (turned, larger):
+        assert degrees(other @ inverse(plain[:1])) < 3
+
+
+@needs_matcher
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_too_few_points_match_nothing_or_something_rigid_but_never_crash(count):
+    rng = np.random.default_rng(count)
+    found = match([rng.normal(size=(count, 3)), rng.normal(size=(4000, 3))])[0, 1]
+    np.testing.assert_allclose(
+        found[:, :3, :3] @ found[:, :3, :3].swapaxes(1, 2), np.tile(np.eye(3), (len(found), 1, 1)), atol=1e-5
+    )
+
+
+@needs_matcher
+def test_points_that_coincide_match_nothing():
+    same = np.tile([[1.0, 2.0, 3.0]], (500, 1))
+    assert match([same, same])[0, 1].shape == (0, 4, 4)
+
+
+def test_matches_of_pieces_become_those_of_their_rigid_group():
+    poses = np.stack([motion(k) for k in range(4)])  # of four pieces, in one frame
+    units = Units.of(poses[None], [[1, 3]])
+    pairs = [(0, 1), (0, 3), (1, 2), (1, 3)]
+    found = units.matches({(i, j): inverse(poses[j]) @ poses[i][None] for i, j in pairs})
+    group = poses[1]  # a group lies in the frame of its first piece
+    units_at = [group, poses[0], poses[2]]
+    assert {pair: len(several) for pair, several in found.items()} == {(0, 1): 2, (0, 2): 1}
+    for (a, b), several in found.items():
+        for relative in several:
+            np.testing.assert_allclose(relative, inverse(units_at[b]) @ units_at[a], atol=1e-12)
+
+
+@needs_matcher
+def test_scans_are_put_together_without_a_model(views):
+    given = [moved(view, motion(k + 5)) for k, view in enumerate(views)]
+    assembly = assemble(given, model="none")
+    assert assembly.model == "none"
+    first, second = (pose @ motion(k + 5) for k, pose in enumerate(assembly.best.poses))
+    assert degrees(inverse(second) @ first) < 3
+    assert assembly.best.placed.all()
+    assert len(assembly.flow) == 1  # the pieces as they lay scattered
+
+
+@needs_matcher
+def test_three_scans_of_which_two_are_pinned_keep_their_places():
+    whole = room(3, 12_000)
+    part = np.arange(len(whole)) % 3
+    bounds = [(0.0, 2.4), (0.9, 3.3), (1.8, 4.0)]
+    views = [whole[(part == k) & (whole[:, 0] > low) & (whole[:, 0] < high)] for k, (low, high) in enumerate(bounds)]
+    given = [moved(view, motion(k)) for k, view in enumerate(views)]
+    pins = {k: inverse(motion(k)) for k in (0, 1)}
+    best = assemble(given, model="none", pins=pins).best
+    np.testing.assert_allclose(best.poses[0], pins[0], atol=1e-9)
+    np.testing.assert_allclose(best.poses[1], pins[1], atol=1e-9)
+    assert best.placed.all()
+    assert degrees(best.poses[2] @ motion(2)) < 3
+
+
+@needs_matcher
+def test_out_of_time_nothing_but_what_is_pinned_has_a_place(views):
+    three, pins = [*views, views[0][::2]], {0: np.eye(4), 1: np.eye(4)}
+    assembly = assemble(three, model="none", pins=pins, config=AssembleConfig(time_limit=1e-6))
+    assert assembly.stopped
+    assert assembly.best.placed.tolist() == [True, True, False]
+
+
+@needs_matcher
+def test_without_a_model_there_is_nothing_to_judge_unrefined(views):
+    with pytest.raises(InputError, match="without a model"):
+        assemble(views, model="none", config=AssembleConfig(ranking=RankConfig(refine=False)))
+
+
+def test_what_is_missing_for_matching_is_said(views, monkeypatch):
+    monkeypatch.setattr(sys.modules["eda.assembly.assemble"], "can_match", lambda: False)
+    with pytest.raises(InputError, match=r"pip install 'eda-assembly\[scan\]'"):
+        prepare(views, model="none")
+
+
+def test_without_a_model_scans_are_judged_as_scans(views, monkeypatch):
+    monkeypatch.setattr(sys.modules["eda.assembly.assemble"], "can_match", lambda: True)
+    prepared = prepare(views, model="none")
+    assert prepared.model is None
+    assert isinstance(prepared.thinned.evidence(None).regime, Scan)
