@@ -188,7 +188,11 @@ def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
     os.mkfifo(pipe)
     words = ["assemble", clouds, "-o", tmp_path / "out", "--pin", f"sherd=0={pipe}", "--samples", 512, "--steps", 5000]
     command = subprocess.Popen(
-        [sys.executable, "-m", "eda.cli", *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "eda.cli", *map(str, words)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # What runs in the background of a shell ignores this signal, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         with pipe.open("w") as file:
