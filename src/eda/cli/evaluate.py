@@ -53,7 +53,6 @@ def evaluate(
     from eda.data.sources import open_examples
     from eda.errors import InputError
     from eda.evaluate import PROTOCOLS, Sampling, scattered, summarize, write_inputs
-    from eda.evaluate import evaluate as measure
     from eda.settings import check_choice
 
     check_choice("--protocol", protocol, tuple(PROTOCOLS))
@@ -68,24 +67,38 @@ def evaluate(
         raise InputError("give either --model or --predictions")
     sampling = Sampling(samples, repeats, solver, steps, points, seed)
     total = len(source) if limit is None else min(limit, len(source))
+    if PROTOCOLS[protocol].score is None and (model is None or save_predictions):
+        raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
     with progress("evaluating", hidden=str(json_file) == "-") as advance:
-
-        def tell(done: int) -> None:
-            advance(done, total)
-
-        if PROTOCOLS[protocol].score is None:
-            if model is None or save_predictions:
-                raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
-            evaluation, drawn_by = _breaks(model, examples, sampling, device, tell)
-        else:
-            answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored, device)
-            evaluation = measure(answers, protocol, progress=tell)
+        evaluation, drawn_by = _measured(
+            protocol, model, predictions, examples, sampling, device, lambda done: advance(done, total)
+        )
     report = {"data": data, **drawn_by, **summarize(evaluation)}
     _write(evaluation, report, json_file, csv_file, markdown_file)
     if str(json_file) != "-":
         _print_table(report)
     if save_predictions:
         _save(save_predictions, evaluation, drawn_by["seed"])
+
+
+def _measured(
+    protocol: str,
+    model: Path | None,
+    predictions: Path | None,
+    examples: Iterator[Example],
+    sampling: Sampling,
+    device: str | None,
+    tell: Callable[[int], None],
+) -> tuple[Evaluation, dict[str, Any]]:
+    """The figures, and what of their making belongs in the report."""
+    from eda.evaluate import PROTOCOLS
+    from eda.evaluate import evaluate as measure
+
+    if PROTOCOLS[protocol].score is None:
+        assert model is not None
+        return _breaks(model, examples, sampling, device, tell)
+    answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored, device)
+    return measure(answers, protocol, progress=tell), drawn_by
 
 
 def _answers(
