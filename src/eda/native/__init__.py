@@ -26,6 +26,7 @@ _GATE = [POINTER] * 2 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
 _GATE_BACKWARD = [POINTER] * 7 + [INTEGER] * 4 + [ctypes.c_int, POINTER]
 _SIGNATURES = {
     "eda_lanes": [ctypes.c_int],
+    "eda_lend_team": [POINTER],
     "eda_attention_forward_f32": [*_ATTENTION, *[POINTER] * 2],
     "eda_attention_forward_f64": [*_ATTENTION, *[POINTER] * 2],
     "eda_attention_backward_f32": [*_ATTENTION, *[POINTER] * 6],
@@ -62,4 +63,15 @@ def library() -> ctypes.CDLL | None:
     for name, arguments in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.argtypes, function.restype = arguments, ctypes.c_int
+    _lend_team(loaded)
     return loaded
+
+
+def _lend_team(loaded: ctypes.CDLL) -> None:
+    """Let it work on the threads of the OpenMP runtime that torch brought, where there is one.
+
+    These spin for a while after their share of the work: threads of our own would wait for cores that do nothing.
+    """
+    team = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
+    if team is not None:
+        loaded.eda_lend_team(ctypes.cast(team, POINTER))

@@ -1,12 +1,20 @@
 // Chooses the instruction set at run time, splits the work over threads, and speaks C to the outside: no torch, no
-// Python, no OpenMP runtime that could meet another one.
+// Python, and no OpenMP runtime of its own that could meet another one: it may be lent the team of the one that is there.
 
 #include "attention.h"
+
+#include <pthread.h>
 
 #include <cstdlib>
 #include <exception>
 
 #include "parallel.h"
+
+
+std::atomic<Team>& lent_team() {
+    static std::atomic<Team> team{nullptr};
+    return team;
+}
 
 namespace {
 
@@ -56,7 +64,21 @@ int forward(const Problem<T>& p, const double* stretch, int threads, T* out, T* 
     return 1;
 }
 
-// Threads add to gradients of their own (the first one to the result), which are summed in order afterwards.
+// The senders from `first` to before `last` that some receivers look at.
+struct Window {
+    int64_t first, last;
+};
+
+template <typename T>
+Window looked_at(const Problem<T>& p, int64_t begin, int64_t end) {
+    Window seen{p.senders, 0};
+    for (const int64_t* v = p.neighbors + begin * p.k; v < p.neighbors + end * p.k; ++v)
+        if (*v >= 0) seen = {std::min(seen.first, *v), std::max(seen.last, *v + 1)};
+    return {std::min(seen.first, seen.last), seen.last};
+}
+
+// A thread adds to gradients of its own, which are summed in order afterwards; to those of the features only where
+// receivers of an earlier range look at the same senders: pieces lie one after the other, so mostly they do not.
 template <typename T>
 int backward(
     const Problem<T>& p, const double* stretch, int threads, const T* attention, const T* d_out, T* d_features,
@@ -64,26 +86,40 @@ int backward(
 ) try {
     const Stretch<T> s(stretch, int(p.degree));
     const auto kernel = chosen(T()).backward[p.degree - 1];
-    const int64_t feature_size = p.senders * (p.degree + 1) * (p.degree + 1) * p.C;
-    const int64_t table_size = p.knots * (2 * p.degree + 1) * p.C;
+    const int64_t row_size = (p.degree + 1) * (p.degree + 1) * p.C, table_size = p.knots * (2 * p.degree + 1) * p.C;
     const int parts = ranges_used(p.receivers, threads);
-    std::vector<std::vector<T>> extra(parts > 0 ? parts - 1 : 0);
+    std::vector<Window> windows(parts);
+    parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int part) { windows[part] = looked_at(p, begin, end); });
+    int64_t reached = 0;  // by the windows so far
+    for (Window& window : windows) {
+        const int64_t last = window.last;
+        if (window.first >= reached) window = {0, 0};  // nobody else adds there: no copy
+        reached = std::max(reached, last);
+    }
+    std::vector<std::vector<T>> own(parts);
     parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int part) {
-        if (part) extra[part - 1].assign(feature_size + 2 * table_size, T(0));
-        T* f = part ? extra[part - 1].data() : d_features;
-        T* k = part ? f + feature_size : d_key;
+        const Window window = windows[part];
+        const bool shares = window.last > window.first;
+        Problem<T> mine = p;
+        mine.first_sender = window.first;
+        const int64_t copied = (window.last - window.first) * row_size;
+        if (part) own[part].assign(copied + 2 * table_size, T(0));
+        T* k = part ? own[part].data() + copied : d_key;
         T* v = part ? k + table_size : d_value;
-        kernel(p, s, begin, end, attention, d_out, f, d_queries, k, v);
+        kernel(mine, s, begin, end, attention, d_out, shares ? own[part].data() : d_features, d_queries, k, v);
     });
-    auto gather = [&](T* into, int64_t offset, int64_t size) {
-        parallel_ranges(size, threads, [&](int64_t begin, int64_t end, int) {
-            for (const auto& buffer : extra)
-                for (int64_t i = begin; i < end; ++i) into[i] += buffer[offset + i];
-        });
-    };
-    gather(d_features, 0, feature_size);
-    gather(d_key, feature_size, table_size);
-    gather(d_value, feature_size + table_size, table_size);
+    for (int part = 1; part < parts; ++part) {
+        auto gather = [&](T* into, const T* from, int64_t size) {
+            parallel_ranges(size, threads, [&](int64_t begin, int64_t end, int) {
+                for (int64_t i = begin; i < end; ++i) into[i] += from[i];
+            });
+        };
+        const Window window = windows[part];
+        const int64_t copied = (window.last - window.first) * row_size;
+        gather(d_features + window.first * row_size, own[part].data(), copied);
+        gather(d_key, own[part].data() + copied, table_size);
+        gather(d_value, own[part].data() + copied + table_size, table_size);
+    }
     return 0;
 } catch (const std::exception&) {
     return 1;
@@ -105,6 +141,14 @@ int pointwise(void (*kernel)(const Layer&, int64_t, int64_t), const Layer& layer
 // How many channels fill a register, for values of 4 or 8 bytes: the padded channels must be a multiple.
 EDA_EXPORT int eda_lanes(int bytes) {
     return (bytes == 4 ? chosen(float()).vector_bytes : chosen(double()).vector_bytes) / bytes;
+}
+
+// Lends a team of threads, so that ours and those of another library do not wait for the same cores.
+EDA_EXPORT int eda_lend_team(Team team) {
+    static const int failed = pthread_atfork(nullptr, nullptr, [] { lent_team() = nullptr; });
+    if (failed) return failed;
+    lent_team() = team;
+    return 0;
 }
 
 #define EDA_ATTENTION(T, suffix)                                                                                       \

@@ -26,6 +26,7 @@ struct Problem {
     const int64_t* neighbors;  // (U, k), -1 where there is none
     const T *key_radial, *value_radial;
     int64_t receivers, senders, k, degree, channels, C, heads, knots;  // C: channels padded to whole registers
+    int64_t first_sender = 0;  // whose gradient is in row 0 of d_features
 };
 
 // Where D^l begins among the stacked Wigner matrices of degrees 1 .. L, and the size of them all.

@@ -1,16 +1,46 @@
-// Contiguous ranges on threads of their own. No pool: nothing outlives the call, so a fork is harmless.
+// Contiguous ranges on threads: those of a team that was lent to us, or threads of our own that do not outlive the call.
 
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+// Runs a function on so many threads of a pool, the calling one among them: GOMP_parallel of an OpenMP runtime.
+using Team = void (*)(void (*function)(void*), void* argument, unsigned threads, unsigned flags);
+
+// The team to use; null: threads of our own. A forked process has none, since the pool's threads stay with the parent.
+std::atomic<Team>& lent_team();
+
 inline int ranges_used(int64_t count, int threads) {
     return int(std::max<int64_t>(1, std::min<int64_t>(threads, count)));
+}
+
+// run(part) for every part, each of them once, on as many threads as can be had.
+template <typename Run>
+void on_threads(int parts, const Run& run) {
+    std::atomic<int> next{0};
+    auto take_parts = [&] {
+        for (int part; (part = next.fetch_add(1)) < parts;) run(part);
+    };
+    if (parts == 1) return take_parts();
+    if (const Team team = lent_team().load()) {
+        auto enter = [](void* take) { (*static_cast<decltype(take_parts)*>(take))(); };
+        return team(enter, &take_parts, unsigned(parts), 0);
+    }
+    std::vector<std::thread> others;
+    others.reserve(parts - 1);
+    try {
+        while (int(others.size()) < parts - 1) others.emplace_back(take_parts);
+    } catch (const std::system_error&) {
+        // No more threads to be had: those that are there do the rest.
+    }
+    take_parts();
+    for (auto& thread : others) thread.join();
 }
 
 // body(begin, end, part) for every part; the split depends on `count` and `threads` alone.
@@ -18,24 +48,13 @@ template <typename Body>
 void parallel_ranges(int64_t count, int threads, const Body& body) {
     const int parts = ranges_used(count, threads);
     std::vector<std::exception_ptr> failures(parts);
-    auto run = [&](int part) {
+    on_threads(parts, [&](int part) {
         try {
             body(count * part / parts, count * (part + 1) / parts, part);
         } catch (...) {
             failures[part] = std::current_exception();
         }
-    };
-    std::vector<std::thread> others;
-    others.reserve(parts - 1);
-    int started = 1;
-    try {
-        for (; started < parts; ++started) others.emplace_back(run, started);
-    } catch (const std::system_error&) {
-        // No more threads to be had: this one does the rest.
-    }
-    run(0);
-    for (int part = started; part < parts; ++part) run(part);
-    for (auto& thread : others) thread.join();
+    });
     for (const auto& failure : failures)
         if (failure) std::rethrow_exception(failure);
 }
