@@ -79,14 +79,23 @@ class _PerDegreeProduct(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
         features, weight = ctx.saved_tensors
         skipped = ctx.first_degree**2
-        d_features = torch.empty_like(features, memory_format=torch.contiguous_format)
-        d_features[:, :skipped] = 0
-        d_weight = []
-        for matrix, rows in _with_rows(weight, ctx.first_degree):
-            pull = _by_row(gradient, rows, skipped)
-            torch.bmm(pull, _for_rows(matrix.mT, rows), out=_by_row(d_features, rows))
-            d_weight.append(torch.bmm(_by_row(features, rows).mT, pull).sum(0))
-        return d_features, torch.stack(d_weight), gradient[:, 0].sum(0) if ctx.has_bias else None, None
+        d_weight = [
+            torch.bmm(_by_row(features, rows).mT, _by_row(gradient, rows, skipped)).sum(0)
+            for _, rows in _with_rows(weight, ctx.first_degree)
+        ]
+        d_bias = gradient[:, 0].sum(0) if ctx.has_bias else None
+        return _product_backward(gradient, weight, ctx.first_degree), torch.stack(d_weight), d_bias, None
+
+
+def _product_backward(gradient: Tensor, weight: Tensor, first_degree: int) -> Tensor:
+    """The gradient of `_product` by its features: (P, M - skipped rows, outputs) -> (P, M, inputs)."""
+    if first_degree == 0:
+        return _product(gradient, weight.mT, None, 0)
+    skipped = first_degree**2
+    d_features = gradient.new_zeros(len(gradient), gradient.shape[1] + skipped, weight.shape[1])
+    for matrix, rows in _with_rows(weight, first_degree):
+        torch.bmm(_by_row(gradient, rows, skipped), _for_rows(matrix.mT, rows), out=_by_row(d_features, rows))
+    return d_features
 
 
 def _product(features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
