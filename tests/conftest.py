@@ -1,5 +1,9 @@
 """Shared by all tests."""
 
+import os
+
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as the command line does; torch reads it when it is loaded
+
 import pytest
 import torch
 

@@ -1,5 +1,6 @@
 """The compiled kernels: equal to their definitions, good citizens of torch, and not needed for anything to work."""
 
+import ctypes
 import faulthandler
 import math
 import multiprocessing
@@ -360,6 +361,36 @@ def test_threads_change_nothing_but_rounding(dtype, tolerance, use_threads):
     for other in results[1:]:
         assert_same(other[:1] + other[2:3], results[0][:1] + results[0][2:3])  # what no two receivers share
         assert_near(other, results[0], tolerance)
+
+
+@pytest.mark.parametrize("overlap", [0, 1, 40])
+@pytest.mark.parametrize("descending", [False, True])
+def test_receivers_that_look_at_windows_of_senders_get_all_gradients(overlap, descending, use_threads):
+    # As in pieces, one after the other: where the windows of threads are apart, gradients are written without a copy.
+    case = Case.random(**NEEDS_THREADS)
+    window = 100 * (torch.arange(300) // 100)
+    near = case.neighbors % (100 + overlap)
+    first = (200 - window if descending else window)[:, None]
+    neighbors = torch.where(case.neighbors < 0, case.neighbors, (first + near).clamp(max=299))
+    neighbors[100:200] = -1 if overlap == 1 else neighbors[100:200]  # a thread whose receivers look at nothing
+    case = replace(case, neighbors=neighbors)
+    expected = case.results(reference.edge_attention)
+    for threads in (1, 2, 3, 5):
+        use_threads(threads)
+        assert_near(case.results(), expected, 1e-12)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "GOMP_parallel"), reason="torch brought no OpenMP runtime")
+def test_threads_of_our_own_give_the_bits_of_a_lent_team(use_threads):
+    case, native = Case.random(**NEEDS_THREADS), eda.native.library()
+    team = ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
+    use_threads(3)
+    lent = case.results()
+    native.eda_lend_team(None)
+    try:
+        assert_same(case.results(), lent)
+    finally:
+        native.eda_lend_team(team)
 
 
 def test_more_threads_than_receivers_are_not_used(use_threads):

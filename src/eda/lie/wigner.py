@@ -93,13 +93,13 @@ def stretch_table(degree: int) -> np.ndarray:
             complex_table[m + s + l + 1, m + l, s + 1] = value
     real = np.einsum(
         "am,mnp,bn,cp->abc",
-        real_from_complex(l + 1), complex_table, real_from_complex(l).conj(), real_from_complex(1).conj(),
+        _real_from_complex(l + 1), complex_table, _real_from_complex(l).conj(), _real_from_complex(1).conj(),
     )  # fmt: skip
     assert np.abs(real.imag).max() < 1e-12
     return real.real.reshape(2 * l + 3, -1)
 
 
-def real_from_complex(degree: int) -> np.ndarray:
+def _real_from_complex(degree: int) -> np.ndarray:
     """The unitary matrix from complex harmonics (Condon-Shortley phase) to real ones, orders -l .. l."""
     l = degree
     matrix = np.zeros((2 * l + 1, 2 * l + 1), dtype=complex)

@@ -6,7 +6,7 @@ from eda.graph import Level
 from eda.kernels import Edges
 from eda.nn.attention import EquivariantAttention
 from eda.nn.config import NetworkConfig
-from eda.nn.layers import AdaptiveNorm, Coupling, EquivariantNorm, FeedForward, Time
+from eda.nn.layers import AdaptiveNorm, EquivariantNorm, FeedForward, Time
 
 
 def _attention(config: NetworkConfig, *, mix_senders: bool = True) -> EquivariantAttention:
@@ -77,7 +77,6 @@ class CrocoBlock(nn.Module):
         self.norm_within, self.within = AdaptiveNorm(config.channels, config.channels), _attention(config)
         self.norm_across, self.across = AdaptiveNorm(config.channels, config.channels), _attention(config)
         self.norm_feed, self.feed = AdaptiveNorm(config.channels, config.channels), _feed_forward(config)
-        self.coupling = Coupling(config.max_degree, config.channels) if config.coupling else None
 
     def forward(self, features: Tensor, within: Edges, across: Edges, time: Time) -> Tensor:
         """(T, M, C) -> (T, M, C)."""
@@ -92,6 +91,4 @@ class CrocoBlock(nn.Module):
         """Tokens attend to those of other pieces, and what they saw is digested. (T, M, C) -> (T, M, C)."""
         normed = self.norm_across(features, time)
         features = features + self.across(normed, normed, across)
-        normed = self.norm_feed(features, time)
-        features = features + self.feed(normed)
-        return features if self.coupling is None else features + self.coupling(normed)
+        return features + self.feed(self.norm_feed(features, time))

@@ -26,7 +26,6 @@ class NetworkConfig:
     time_in_encoder: bool = True  # the paper's; False: the encoder does not see tau and runs once per puzzle (ours)
     normals: Normals = "oriented"  # ours: the paper does not say what the input features are
     expansion: int = 2  # ours: hidden channels of a feed-forward layer, in multiples of `channels`
-    coupling: bool = False  # ours: Croco blocks also multiply features with each other
     num_knots: int = 16  # ours: control values of a radial function
     break_head: bool = False  # ours: also say which points lie on a break surface
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
@@ -44,7 +43,6 @@ class NetworkConfig:
         check_whole("expansion", self.expansion, 1, 64)
         check_whole("num_knots", self.num_knots, 4, 4096)  # at least 4: a cubic spline
         check_switch("time_in_encoder", self.time_in_encoder)
-        check_switch("coupling", self.coupling)
         check_switch("break_head", self.break_head)
         check_switch("free_network", self.free_network)
         check_positive("ratio", self.ratio)

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from eda.kernels import may_read, pointwise
-from eda.lie.coupling import coupled_degrees, stacked_couplings
 from eda.lie.wigner import degree_rows
 from eda.nn.chunks import in_chunks
 
@@ -205,44 +204,6 @@ class FeedForward(nn.Module):
 
     def _transformed(self, features: Tensor) -> Tensor:
         return self.narrow(equivariant_gelu(self.widen(features), self.direction(features)))
-
-
-class Coupling(nn.Module):
-    """Two linear maps of the features multiplied channel by channel, in all ways that turn with them (ours).
-
-    The other layers only add vectors and scale them by invariants. This one can say which rotation turns one vector into
-    another, by their cross product, which is what a velocity asks for.
-    """
-
-    def __init__(self, max_degree: int, channels: int) -> None:
-        super().__init__()
-        self.max_degree = max_degree
-        self.left = DegreeLinear(max_degree, channels, channels)
-        self.right = DegreeLinear(max_degree, channels, channels)
-        paths = coupled_degrees(max_degree)
-        into = torch.tensor([l for _, _, l in paths]).bincount().tolist()
-        share = torch.tensor([into[l] ** -0.5 for _, _, l in paths])
-        self.weight = nn.Parameter(torch.randn(len(paths), channels) * share[:, None])
-        self.output = DegreeLinear(max_degree, channels, channels, gain=0.5)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """(P, M, C) -> (P, M, C)."""
-        left, right = self.left(features), self.right(features)
-        table, path, row = _coupling_tensors(self.max_degree, features.dtype, features.device)
-        pairs = (left[:, :, None] * right[:, None]).flatten(1, 2)  # (P, M M, C)
-        products = (table @ pairs) * self.weight[path]  # (P, K, C)
-        coupled = torch.zeros_like(features).index_add_(1, row, products)
-        return self.output(coupled)
-
-
-@lru_cache(maxsize=8)
-def _coupling_tensors(max_degree: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """All couplings (K, M M), the path that each of the K rows belongs to, and the row of the features it adds to."""
-    table = torch.tensor(stacked_couplings(max_degree), dtype=dtype, device=device).flatten(1)
-    paths = coupled_degrees(max_degree)
-    path = [number for number, (_, _, l) in enumerate(paths) for _ in range(2 * l + 1)]
-    row = [l**2 + m for _, _, l in paths for m in range(2 * l + 1)]
-    return table, torch.tensor(path, device=device), torch.tensor(row, device=device)
 
 
 class TimeEmbedding(nn.Module):
