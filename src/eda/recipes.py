@@ -65,7 +65,7 @@ def fracture_small() -> TrainConfig:
     return TrainConfig(
         EdaConfig(network, noise_std=0.5, num_points=800),
         OptimizerConfig(steps=40_000, lr=2e-3, final_lr=0.02, warmup=500, weight_decay=0.01, ema=0.999),
-        DataConfig(points_per_batch=6_400, draws=4, max_pieces=(2, 2, 4, 8)),
+        DataConfig(points_per_batch=6_400, draws=16, max_pieces=(2, 2, 4, 8)),
         WatchConfig(),
     )
 
