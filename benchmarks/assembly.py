@@ -176,8 +176,18 @@ def print_tables(results: list[dict[str, Any]]) -> None:
 
 def probabilities(results: list[dict[str, Any]], kind: str) -> tuple[np.ndarray, np.ndarray]:
     """(M,) probabilities, as the present calibration has them, and (M,) whether right, of the method `all`."""
-    rows = [row for result in results if result["method"] == "all" for row in result[kind]]
-    return KINDS[kind](np.array([row["features"] for row in rows])), np.array([float(row["right"]) for row in rows])
+    rows, bounds = [], []
+    for result in results:
+        if result["method"] == "all":
+            rows += result[kind]
+            bounds += [_least_sure_piece(result) if kind == "assembly" else 1.0] * len(result[kind])
+    given = KINDS[kind](np.array([row["features"] for row in rows]))
+    return np.minimum(given, bounds), np.array([float(row["right"]) for row in rows])
+
+
+def _least_sure_piece(result: dict[str, Any]) -> float:
+    """An assembly is no likelier to be right than any of its pieces."""
+    return min((float(PIECE(np.array(row["features"]))) for row in result["piece"]), default=1.0)
 
 
 def fit(results: list[dict[str, Any]]) -> None:

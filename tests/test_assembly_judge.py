@@ -46,6 +46,26 @@ def test_the_solution_beats(wrong):
     assert scores[1] < scores[0] / 3
 
 
+def test_surfaces_that_go_on_without_a_contact_gain_nothing():
+    """Two flat tiles side by side, level with each other, whose rims have no points: all seam and no contact."""
+    rng = np.random.default_rng(0)
+    tile = np.concatenate([rng.random((400, 2)), np.zeros((400, 1))], axis=1)
+    up = np.tile([0.0, 0.0, 1.0], (400, 1))
+    beside = np.eye(4)
+    beside[0, 3] = 1.0
+    judged = judge(Evidence.of([Fragment(tile, up, np.zeros(400))] * 2), np.stack([np.eye(4), beside])[None])
+    assert judged.seam.sum() > 3
+    assert judged.good.sum() == 0
+    assert judged.score[0] <= 0
+
+
+def test_a_piece_without_a_break_is_not_held_by_a_few_contacts():
+    fragments = slices(2, DENSITY)
+    smooth = Fragment(fragments[1].points, fragments[1].normals, np.zeros(len(fragments[1].points)))
+    evidence = Evidence.of([fragments[0], smooth])
+    assert evidence.masses[1] >= len(evidence.fragments[1].points) / 50
+
+
 def test_a_weak_detector_of_breaks_still_tells_the_solution():
     """Probabilities that never exceed a half, as of a network that is seldom sure."""
     rng = np.random.default_rng(0)

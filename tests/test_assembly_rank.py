@@ -17,8 +17,10 @@ from eda.assembly import (
     rank,
     refine,
 )
-from eda.assembly.assemblies import Assemblies, same_shape
+from eda.assembly.assemblies import Assemblies, contradict, same_shape
+from eda.assembly.confidence import Calibration
 from eda.assembly.dock import merged
+from eda.assembly.rank import DOUBT
 
 DENSITY = 110.0
 QUICK = RankConfig(propose=ProposeConfig(edges=24, places=4, other_places=16, left=100, kept=12))
@@ -171,7 +173,42 @@ def test_samples_that_agree_support_a_candidate():
     samples = np.stack([disturbed(true, 5, 0.02, seed) for seed in range(3)] + [np.stack([true[0], far])])
     best = rank(evidence, samples, SAMPLED)[0]
     assert solved(best, true)
-    assert best.support == pytest.approx(3 / 4)
+    assert best.support == pytest.approx(2 / (4 + DOUBT))  # three agree, one of which may be its own
+
+
+def test_a_single_sample_does_not_support_itself():
+    evidence, true = taken_apart(slices(2, DENSITY))
+    as_it_is = RankConfig(refine=False)
+    wrong = disturbed(true, 120, 0.5)
+    for sample in (true, wrong):
+        assert rank(evidence, sample[None], as_it_is)[0].support == 0
+    assert rank(evidence, wrong[None], as_it_is)[0].probability < 0.2
+
+
+def test_probabilities_of_assemblies_that_contradict_each_other_leave_room_for_all():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    samples = np.stack([true, *(disturbed(true, 8, 0.12, seed) for seed in range(5))])
+    sure = Calibration((0.0, 0.0, 0.0), 1.0, "everything is likely")
+    found = rank(evidence, samples, RankConfig(refine=False, whole=sure, piece=Calibration((0.0,) * 5, 9.0, "")))
+    touching = [one for one in found if one.pieces.min() > 0]  # all place all pieces, each in another way
+    likely = 1 / (1 + np.exp(-1))
+    assert [one.probability for one in touching[:3]] == pytest.approx([likely, 1 - likely, 0])
+
+
+def test_an_assembly_and_a_part_of_it_do_not_contradict_each_other():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    moved = motion(np.random.default_rng(0), 70, 2.0) @ true
+    other = disturbed(true, 60, 0.4)
+    placed = np.array([[True] * 3, [True, True, False], [True, True, False], [False, False, True]])
+    every = Assemblies.judged(evidence, np.stack([true, moved, other, other]), placed)
+    assert [contradict(evidence, every, 0, k) for k in range(4)] == [False, False, True, False]
+
+
+def test_an_assembly_is_no_likelier_than_its_least_sure_piece():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    certain = Calibration((0.0, 0.0, 0.0), 9.0, "")
+    best = rank(evidence, disturbed(true, 3, 0.02)[None], RankConfig(refine=False, whole=certain))[0]
+    assert best.probability == pytest.approx(best.pieces.min())
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 4), (1, 3, 4, 4), (1, 2, 3, 4)])

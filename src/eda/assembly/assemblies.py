@@ -80,13 +80,18 @@ def distinct(total: int, alike: Callable[[int, int], bool], most: int) -> tuple[
 
 def same(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
     """Whether two assemblies have the same pieces in the same places, up to a motion of the whole."""
-    if not np.array_equal(every.placed[a], every.placed[b]):
+    return np.array_equal(every.placed[a], every.placed[b]) and not contradict(evidence, every, a, b)
+
+
+def contradict(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
+    """Whether two assemblies cannot both be right: the pieces that both place do not lie alike in them."""
+    shared = np.flatnonzero(every.placed[a] & every.placed[b])
+    if len(shared) < 2:
         return False
-    first, *others = np.flatnonzero(every.placed[a])
+    first, *others = shared
     onto = every.poses[a, first] @ inverse(every.poses[b, first])
-    return all(
-        largest_move(evidence.fragments[i].corners, every.poses[a, i], onto @ every.poses[b, i]) < SAME for i in others
-    )
+    moves = (largest_move(evidence.fragments[i].corners, every.poses[a, i], onto @ every.poses[b, i]) for i in others)
+    return any(move >= SAME for move in moves)
 
 
 def largest_move(corners: np.ndarray, pose: np.ndarray, other: np.ndarray) -> float:

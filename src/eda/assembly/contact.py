@@ -132,8 +132,11 @@ class Fracture:
         )
 
     def mass(self, fragment: Fragment) -> float:
-        """How many points lie on a break, as far as is known."""
-        return max(float(fragment.brokenness.clip(0, 1).sum()), 1.0)
+        """How many points lie on a break, as far as is known.
+
+        No less than one in fifty: a piece that seems to have no break must not be held by a chance contact or two.
+        """
+        return max(float(fragment.brokenness.clip(0, 1).sum()), len(fragment.points) / 50, 1.0)
 
     def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
         """Contact is good as far as both sides may lie on a break, and bad as far as they do not."""

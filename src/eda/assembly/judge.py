@@ -5,6 +5,7 @@ In: evidence and poses. Out: scores that are sums over joints (pairs of pieces),
     score = (good - bad + seam / 2 - 4 inside) / what the breaks alone could gain
 
 The weights are those of a conditional logit that picks the right one of some 200 refined placements of two pieces.
+Seams count only beside contacts, so pieces that do not touch gain nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from eda.assembly.evidence import Evidence
 from eda.assembly.motion import inverse
 
 SEAM_WEIGHT, INSIDE_WEIGHT = 0.5, 4.0
+# Points of a seam that one contact can answer for: on a thin shell there are more of them than of contacts.
+SEAM_PER_CONTACT = 4.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def judge(
                 good[both, i, j], bad[both, i, j] = met.good, met.bad
                 seam[both, i, j], inside[both, i, j] = met.seam, met.inside
     mass = evidence.masses.sum()
-    gain = good - bad + SEAM_WEIGHT * seam - INSIDE_WEIGHT * inside
+    gain = good - bad + SEAM_WEIGHT * np.minimum(seam, SEAM_PER_CONTACT * good) - INSIDE_WEIGHT * inside
     both_ways = (gain + gain.swapaxes(1, 2)) / mass
     pieces = gain.sum(axis=2) / evidence.masses
     return Judgement(good, bad, seam, inside, both_ways, pieces, gain.sum(axis=(1, 2)) / mass)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eda.assembly.assemblies import Assemblies, distinct, same_shape
+from eda.assembly.assemblies import Assemblies, contradict, distinct, same_shape
 from eda.assembly.confidence import JOINT, PIECE, WHOLE, Calibration
 from eda.assembly.dock import repaired
 from eda.assembly.evidence import Evidence
@@ -29,6 +29,9 @@ from eda.assembly.rigid import Units
 from eda.errors import InputError
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
+
+# Samples that agree with nothing, thought beside those that were drawn: that two of two agree does not say much.
+DOUBT = 8
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Candidate:
     poses: np.ndarray  # (N, 4, 4); those of unplaced pieces mean nothing
     placed: np.ndarray  # (N,) bool
     score: float  # of `judge`
-    support: float  # the share of samples that had its joints, roughly
+    support: float  # the share of other samples that had its joints, roughly
     count: int  # how many assemblies of the same shape were found
     probability: float  # of being right
     joints: np.ndarray  # (N, N) confidence in every joint, 0 where two pieces do not touch
@@ -105,7 +108,8 @@ def rank(
         every = Assemblies.judged(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
     else:
         every = Assemblies.cat([units.taken_apart(evidence, found), _last_resort(evidence, first, units)])
-    return _candidates(evidence, every, samples, config)
+    known = np.isin(np.arange(len(evidence)), [i for group in rigid for i in group])
+    return _candidates(evidence, every, samples, known, config)
 
 
 def _searched(
@@ -161,7 +165,10 @@ def _last_resort(evidence: Evidence, first: np.ndarray, units: Units) -> Assembl
 # -- distinct, with confidence -----------------------------------------------------------------------------------------
 
 
-def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig) -> list[Candidate]:
+def _candidates(
+    evidence: Evidence, every: Assemblies, samples: np.ndarray, known: np.ndarray, config: RankConfig
+) -> list[Candidate]:
+    """The best distinct ones; `known` (N,) are pieces whose place is not in question."""
     ranked = every.best(evidence, 4 * config.candidates)
     merit = ranked.score + config.support_weight * _mean(_support(evidence, ranked, samples, config), ranked.placed)
     order = np.argsort(-merit, kind="stable")
@@ -170,10 +177,12 @@ def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, conf
     best, margin = ranked[kept], _margin(merit[kept])
     support = _support(evidence, best, samples, config)
     judged, shared = judge(evidence, best.poses, best.placed), _mean(support, best.placed)
-    probability = config.whole(assembly_features(judged, best.placed, shared))
     joints = config.joint(joint_features(evidence, judged, margin, support)) * (judged.good + judged.bad > 0)
     joints = np.maximum(joints, joints.swapaxes(1, 2))
-    pieces = config.piece(piece_features(evidence, judged, best.placed, margin)) * best.placed
+    pieces = config.piece(piece_features(evidence, judged, best.placed, margin)) * (joints > 0).any(axis=2)
+    least_sure = np.where(best.placed & ~known, pieces, 1).min(axis=1)
+    whole = config.whole(assembly_features(judged, best.placed, shared))
+    probability = _consistent(evidence, best, np.minimum(whole, least_sure))
     return [
         Candidate(
             poses=best.poses[k],
@@ -181,12 +190,24 @@ def _candidates(evidence: Evidence, every: Assemblies, samples: np.ndarray, conf
             score=float(best.score[k]),
             support=float(shared[k]),
             count=count,
-            probability=float(probability[k]) if best.placed[k].any() else 0.0,
+            probability=float(probability[k]),
             joints=joints[k],
             pieces=pieces[k],
         )
         for k, count in enumerate(counts)
     ]
+
+
+def _consistent(evidence: Evidence, best: Assemblies, probability: np.ndarray) -> np.ndarray:
+    """(K,) probabilities of which none has more than those before it that contradict it leave over.
+
+    An assembly that places nothing has none.
+    """
+    probability = probability * best.placed.any(axis=1)
+    for k in range(len(best)):
+        taken = sum(probability[before] for before in range(k) if contradict(evidence, best, before, k))
+        probability[k] = min(probability[k], max(0.0, 1 - taken))
+    return probability
 
 
 def _margin(merit: np.ndarray) -> np.ndarray:
@@ -196,14 +217,18 @@ def _margin(merit: np.ndarray) -> np.ndarray:
 
 
 def _support(evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig) -> np.ndarray:
-    """(K, N, N) the share of samples in which two pieces lie roughly as in an assembly; 0 if one is not placed."""
+    """(K, N, N) the share of samples in which two pieces lie roughly as in an assembly; 0 if one is not placed.
+
+    One of them does not count, since the assembly may be its own sample.
+    """
     support = np.zeros((len(every), len(evidence), len(evidence)))
     for i, j in evidence.pairs if len(samples) else []:
         corners = evidence.fragments[i].corners
         sampled = act(relative_poses(samples, (i, j)), corners)
         wanted = act(relative_poses(every.poses, (i, j)), corners)
         apart = np.square(sampled - wanted[:, None]).sum(axis=3).max(axis=2)
-        support[:, i, j] = support[:, j, i] = (apart < config.support_distance**2).mean(axis=1)
+        others = (apart < config.support_distance**2).sum(axis=1) - 1
+        support[:, i, j] = support[:, j, i] = others.clip(min=0) / (len(samples) + DOUBT)
     return support * every.placed[:, :, None] * every.placed[:, None]
 
 
