@@ -1,11 +1,9 @@
 """Shared by all tests."""
 
-import os
+import eda  # noqa: F401 - before torch, which reads how its threads wait when it is loaded
 
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as the command line does; torch reads it when it is loaded
-
-import pytest
-import torch
+import pytest  # isort: skip
+import torch  # isort: skip
 
 # The tensors of the tests are small: a second thread costs more in hand-over than it brings.
 torch.set_num_threads(1)

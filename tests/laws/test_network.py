@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces
 from eda.graph import Pyramid
+from eda.lie.wigner import harmonics
 from eda.nn.chunks import CHUNK
 
 DEGREES = [1, 2, 3, 4]
@@ -356,3 +357,17 @@ def test_autocast_changes_no_bit_of_the_field():
         sampled = model.sample(pieces, steps=2, generator=torch.Generator().manual_seed(0))
     assert torch.equal(found, expected)
     assert sampled.rotation.dtype == torch.float32
+
+
+def test_the_gradient_of_the_input_embedding_is_that_of_its_formula():
+    """sum_p <Y^l(n_p), G_p^l> for the one weight that all rows of a degree share."""
+    model = model_of()
+    pyramid = model.pyramid(two_puzzles())
+    embedding = model.network.embedding
+    features = embedding(pyramid)
+    pull = torch.randn(features.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    (found,) = torch.autograd.grad((features * pull).sum(), [embedding.weight])
+    spheres = harmonics(pyramid.pieces.normals, 2)
+    for l in range(3):
+        rows = slice(l**2, (l + 1) ** 2)
+        torch.testing.assert_close(found[l], torch.einsum("pm,pmc->c", spheres[:, rows], pull[:, rows]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -50,9 +49,6 @@ def main() -> None:
     """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted."""
     from eda.errors import InputError
 
-    # Read when torch is loaded. Threads that wait for each other spin for 20 microseconds or so instead of many
-    # milliseconds: as fast on an idle machine, and three times as fast on one that has other things to do.
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     try:
         app()
     except InputError as error:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from eda.errors import InputError
 from eda.graph import Across, Pyramid
@@ -198,7 +200,25 @@ class InputEmbedding(nn.Module):
         for l, row in zip(self.config.normal_degrees, self.weight, strict=True):
             weight[degree_rows(l)] = row
         normals = torch.zeros_like(pieces.points) if pieces.normals is None else pieces.normals
-        return harmonics(normals, max_degree)[..., None] * weight
+        return _Spread.apply(harmonics(normals, max_degree), weight)
+
+
+class _Spread(torch.autograd.Function):
+    """values (P, M) times weight (M, C), row by row -> (P, M, C).
+
+    The gradient of the weight is a product of matrices: what autograd would do is to write another (P, M, C) first.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(values)
+        return values[..., None] * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        (values,) = ctx.saved_tensors
+        return None, torch.bmm(values.T[:, None], gradient.transpose(0, 1)).squeeze(1)
 
 
 class VelocityHead(nn.Module):
