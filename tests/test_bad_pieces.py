@@ -68,13 +68,13 @@ BILLIONS = 4_000_000_000
 REFUSED = {
     "empty.ply": (b"", "the file is empty; write or copy it again"),
     "cut.ply": ((PLY % 200 + "end_header\n").encode() + POINTS.tobytes()[:3000], "write or copy it again"),
-    "noise.obj": (bytes(range(256)) * 20, "expected a mesh"),
+    "noise.obj": (bytes(range(256)) * 20, "no vertices in it"),
     "noise.glb": (bytes(range(256)) * 20, "expected a scene"),
-    "photo.stl": (b"\xff\xd8\xff\xe0JFIF" + bytes(500), ""),
+    "photo.stl": (b"\xff\xd8\xff\xe0JFIF" + bytes(500), "look whether its ending is right"),
     "huge.ply": ((PLY % BILLIONS + "end_header\n").encode() + POINTS.tobytes(), f"promises {BILLIONS} rows of vertex"),
     "huge.pcd": ((PCD % (BILLIONS, BILLIONS)).encode() + POINTS.tobytes(), "copy it again"),
     "huge.npy": (npy_header(f"({BILLIONS}, 3)"), "expected one array"),
-    "huge.stl": (bytes(80) + struct.pack("<I", 2**32 - 1) + bytes(50), ""),
+    "huge.stl": (bytes(80) + struct.pack("<I", 2**32 - 1) + bytes(50), "promises 4294967295 triangles"),
     "odd.docx": (b"PK\3\4", "unknown ending '.docx'"),
 }
 

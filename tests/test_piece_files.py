@@ -133,6 +133,22 @@ def test_a_mesh_as_text_stl_and_colors_of_an_obj(tmp_path):
     np.testing.assert_array_equal(one(tmp_path / "a.obj").colors, COLORS[:8])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_text_with_letters_of_old_and_new_encodings(tmp_path, encoding):
+    """Names and comments of museums: bowls are not written in ASCII."""
+    names = "# Gefäß\nmtllib Gefäß.mtl\no Gefäß\nusemtl Ton dunkelgrün\n"
+    write_obj(tmp_path / "a.obj", VERTICES, FACES)
+    trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / "b.off")
+    stl = trimesh.exchange.stl.export_stl_ascii(trimesh.Trimesh(VERTICES, FACES))
+    for name, text in {
+        "a.obj": names + (tmp_path / "a.obj").read_text(),
+        "b.off": (tmp_path / "b.off").read_text() + "# Gefäß\n",
+        "c.stl": "solid Gefäß" + stl.partition("\n")[0].removeprefix("solid") + "\n" + stl.partition("\n")[2],
+    }.items():
+        (tmp_path / name).write_text(text, encoding=encoding)
+        np.testing.assert_allclose(soup(one(tmp_path / name)), soup(box_piece()), atol=1e-7)
+
+
 def test_every_node_of_a_scene_is_a_piece_where_the_node_puts_it(tmp_path):
     scene, places = trimesh.Scene(), []
     mesh = trimesh.Trimesh(VERTICES, FACES, process=False)
@@ -205,7 +221,10 @@ def test_strips_fans_and_points(tmp_path):
     [
         ({"extensionsRequired": ["KHR_draco_mesh_compression"]}, "without compression"),
         ({"accessors": [{"componentType": 5126, "count": 10**12, "type": "VEC3"}]}, "sparse or compressed"),
-        ({"accessors": [{"bufferView": 0, "componentType": 5126, "count": 10**12, "type": "VEC3"}]}, "buffer"),
+        (
+            {"accessors": [{"bufferView": 0, "componentType": 5126, "count": 10**12, "type": "VEC3"}]},
+            "promises 1000000000000 rows",
+        ),
         ({"buffers": [{"uri": "my%20data.bin", "byteLength": 10**12}]}, "promises a buffer"),
         ({"buffers": [{"uri": "../secret.bin", "byteLength": 1}]}, "outside its folder"),
         ({"buffers": [{"uri": "gone.bin", "byteLength": 1}]}, "not there"),

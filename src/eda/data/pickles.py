@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from eda.data.reading import reading
+from eda.data.reading import DamageError, reading
 
 _PLAIN_KINDS = "biufUS"  # booleans, integers, floats, text: no dtype that holds pointers
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # what a file of torch's oldest format begins with
 
 
-class _Refused(pickle.UnpicklingError):
+class _Refused(DamageError):
     """The pickle says something that is not on the list."""
 
 
