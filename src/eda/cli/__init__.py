@@ -17,6 +17,8 @@ from eda.cli.show import show
 from eda.cli.train import train
 from eda.cli.view import view
 
+INTERRUPTED = 130  # as shells count: 128 and the number of the signal
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -58,6 +60,9 @@ def main() -> None:
     except InputError as error:
         print(f"eda: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # While a command runs, typer turns an interruption into its exit code, and says nothing.
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
         print("eda: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
