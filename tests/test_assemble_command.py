@@ -114,6 +114,8 @@ def test_bad_input_writes_nothing(meshes, tmp_path):
         [meshes, "--model", "no such"],
         [meshes, "--solver", "rk9"],
         [meshes, "--device", "toaster"],
+        [meshes, "--device", "meta"],
+        [meshes, "--device", "privateuseone"],
         [meshes, "--time-limit", "-1"],
     ):
         assert isinstance(run(*words, "-o", out).exception, InputError), words
