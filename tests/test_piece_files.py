@@ -453,6 +453,20 @@ def test_what_is_no_piece_is_named(tmp_path):
         read_pieces([])
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_folder_of_folders_says_which_of_them_to_give(tmp_path, depth):
+    for name in ("pot 10", "pot 2", "notes"):
+        inner = tmp_path / name / "sherds" if depth == 2 else tmp_path / name
+        inner.mkdir(parents=True)
+        if name != "notes":
+            write_ply(inner / "a.ply", POINTS)
+    expected = tmp_path / "pot 2" / "sherds" if depth == 2 else tmp_path / "pot 2"
+    with pytest.raises(InputError) as caught:
+        read_pieces([tmp_path])
+    assert f"{tmp_path}: no pieces in this folder; " in str(caught.value)
+    assert f"but {expected} has some: give that one" in str(caught.value)
+
+
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     write_ply(tmp_path / "a.ply", POINTS)
     original = builtins.open

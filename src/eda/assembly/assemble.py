@@ -139,8 +139,8 @@ def _checked_device(device: str) -> torch.device:
         return value.device
     except (RuntimeError, AssertionError, ImportError) as error:  # torch's ways to say that it was not built for it
         raise InputError(
-            f"the device {device!r} cannot be used: torch does not know it, was not built for it or does not find it "
-            "here; choose another, such as cpu"
+            f"the device {device!r} cannot be used: torch cannot compute on it here; choose another, such as cpu, "
+            "or install a torch that was built for it"
         ) from error
 
 
