@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -48,6 +49,20 @@ for command in (assemble, view, models, fracture, prepare, show, train, evaluate
     app.command()(command)
 
 
+_PYTHONS_LINES = warnings.formatwarning
+
+
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A user does not care which line of ours has doubts about the input."""
+    from eda.errors import InputWarning
+
+    if issubclass(category, InputWarning):
+        return f"eda: warning: {message}\n"
+    return _PYTHONS_LINES(message, category, filename, lineno, line)
+
+
 def main() -> None:
     """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted."""
     from eda.errors import InputError
@@ -55,6 +70,7 @@ def main() -> None:
     # Read when torch is loaded. Threads that wait for each other spin for 20 microseconds or so instead of many
     # milliseconds: as fast on an idle machine, and three times as fast on one that has other things to do.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    warnings.formatwarning = _warning_line
     try:
         app()
     except InputError as error:

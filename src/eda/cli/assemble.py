@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,8 @@ def assemble(
     command = shlex.join(["eda", *sys.argv[1:]])
     with stages(hidden=quiet or as_json) as tell:
         files = _read(pieces)
+        if not quiet:
+            _warn(files)
         names = [file.name for file in files]
         clouds, normals = zip(*[_points(file, seed) for file in files], strict=True)
         assembly = run(
@@ -91,6 +94,14 @@ def _read(paths: list[Path]) -> list[PieceFile]:
     if len(files) < 2:
         raise InputError(f"{paths[0]}: an assembly needs at least 2 pieces, found {len(files)}")
     return files
+
+
+def _warn(files: list[PieceFile]) -> None:
+    from eda.data.piece_files import doubts
+    from eda.errors import InputWarning
+
+    for doubt in doubts(files):
+        warnings.warn(doubt, InputWarning, stacklevel=1)
 
 
 def _points(file: PieceFile, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
