@@ -15,7 +15,7 @@ from stones import motions, moved, stone
 from typer.testing import CliRunner
 
 from eda import InputError
-from eda.assembly import rank
+from eda.assembly import rank, read_pin
 from eda.cli import app, main
 from eda.cli.stages import overall
 from eda.view.deliver import Pictures
@@ -88,6 +88,20 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
     again = json.loads((second / "assembly.json").read_text())
     for pose, piece in zip(poses, again["alternatives"][0]["pieces"], strict=True):
         np.testing.assert_allclose(piece["pose"], pose, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_a_pose_may_have_three_rows_or_four(tmp_path, rows):
+    known = motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]
+    (tmp_path / "pose.json").write_text(json.dumps(known[:rows].tolist()))
+    np.testing.assert_array_equal(read_pin(tmp_path / "pose.json", "rim"), known)
+
+
+def test_a_result_that_ran_out_of_time_says_so(clouds, tmp_path):
+    done = run(clouds, "-o", tmp_path / "out", *QUICK, "--time-limit", 0.01)
+    assert done.exit_code in (0, 3), done.output
+    assert "stopped at the time limit" in done.output
+    assert json.loads((tmp_path / "out" / "assembly.json").read_text())["stopped"] is True
 
 
 def test_bad_pins_are_told_apart(clouds, tmp_path):

@@ -29,7 +29,9 @@ def assemble(
     folder: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
     pin: Annotated[
         list[str] | None,
-        typer.Option(metavar="PIECE=POSE.json", help="A piece whose place is known: a 4x4 matrix. May be repeated."),
+        typer.Option(
+            metavar="PIECE=POSE.json", help="A piece whose place is known: a matrix, 3x4 or 4x4. May be repeated."
+        ),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Of the solver.")] = 20,
