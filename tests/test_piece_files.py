@@ -4,6 +4,7 @@ import builtins
 import importlib
 import json
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 import trimesh
 from data_files import box, write_obj, write_ply
+from PIL import Image
 from scipy.spatial.transform import Rotation
 from shapes import lumpy_cloud
 
 from eda.data.piece_files import PieceFile, read_pieces
+from eda.data.piece_files.trimeshes import load_mesh
 from eda.errors import InputError
 
 POINTS, NORMALS = lumpy_cloud(0, 50)
@@ -147,6 +150,21 @@ def test_text_with_letters_of_old_and_new_encodings(tmp_path, encoding):
     }.items():
         (tmp_path / name).write_text(text, encoding=encoding)
         np.testing.assert_allclose(soup(one(tmp_path / name)), soup(box_piece()), atol=1e-7)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_materials_and_their_pictures_lie_beside_an_obj(tmp_path, encoding):
+    Image.new("RGB", (2, 2), (200, 30, 10)).save(tmp_path / "Ton.png")
+    (tmp_path / "a.mtl").write_text("newmtl dunkelgrün\nKd 1 1 1\nmap_Kd Ton.png\n", encoding=encoding)
+    write_obj(tmp_path / "a.obj", VERTICES, FACES)
+    vertices, faces = (tmp_path / "a.obj").read_text().split("f", 1)
+    corners = re.sub(r"(\d+)", r"\1/\1", f"f{faces}")
+    text = f"mtllib a.mtl\n{vertices}" + "vt 0.5 0.5\n" * 8 + f"usemtl dunkelgrün\n{corners}"
+    (tmp_path / "a.obj").write_text(text, encoding=encoding)
+    np.testing.assert_allclose(soup(one(tmp_path / "a.obj")), soup(box_piece()), atol=1e-7)
+    material = load_mesh(tmp_path / "a.obj", materials=True).visual.material
+    assert material.name == "dunkelgrün"
+    assert material.image.getpixel((0, 0)) == (200, 30, 10)
 
 
 def test_every_node_of_a_scene_is_a_piece_where_the_node_puts_it(tmp_path):

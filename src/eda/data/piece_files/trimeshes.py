@@ -1,4 +1,7 @@
-"""Meshes in the formats that trimesh reads well: OBJ and STL. All of a file is one piece; materials are left out."""
+"""Meshes in the formats that trimesh reads well: OBJ and STL. All of a file is one piece; materials are left out.
+
+Trimesh gives up on text that is not UTF-8. So it is handed everything decoded, the files of materials as well.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,8 @@ def read_mesh(path: Path) -> list[Geometry]:
     """One mesh, or a cloud if there are no faces."""
     import trimesh
 
-    kind = path.suffix.lower().removeprefix(".")
-    with reading(path, f"a mesh as {kind.upper()}"):
-        loaded: Any = trimesh.load(readable(path), file_type=kind, process=False, skip_materials=True)
+    with reading(path, f"a mesh as {path.suffix[1:].upper()}"):
+        loaded = load_mesh(path, materials=False)
         if isinstance(loaded, trimesh.Scene):
             loaded = loaded.to_mesh()
         if not len(loaded.vertices):
@@ -32,13 +34,40 @@ def read_mesh(path: Path) -> list[Geometry]:
         return [Geometry(np.asarray(loaded.vertices), None, faces, _vertex_colors(loaded))]
 
 
-def readable(path: Path) -> io.BytesIO:
+def load_mesh(path: Path, *, materials: bool) -> Any:
+    """What trimesh makes of a file, vertices as they are; with `materials`, also what lies beside an OBJ."""
+    import trimesh
+
+    beside: Any = _Beside(path)  # trimesh asks for less than its types say
+    return trimesh.load(
+        io.BytesIO(_readable(path)),
+        file_type=path.suffix.lower().removeprefix("."),
+        resolver=beside,
+        process=False,
+        skip_materials=not materials,
+    )
+
+
+def _readable(path: Path) -> bytes:
     """The file as trimesh can read it: text in UTF-8, and no count of triangles that the size does not confirm."""
-    content = path.read_bytes()
-    if path.suffix.lower() == ".stl" and not _is_text_stl(content):
+    content, suffix = path.read_bytes(), path.suffix.lower()
+    if suffix == ".stl" and not _is_text_stl(content):
         _check_binary_stl(content, path)
-        return io.BytesIO(content)
-    return io.BytesIO(decoded(content).encode())
+    elif suffix in (".obj", ".stl", ".mtl"):
+        return decoded(content).encode()
+    return content
+
+
+class _Beside:
+    """The files beside a mesh, by the names that it has for them."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path.parent
+
+    def get(self, name: str) -> bytes:
+        return _readable(self.folder / name.strip().replace("\\", "/"))
+
+    __getitem__ = get
 
 
 def _is_text_stl(content: bytes) -> bool:
