@@ -15,8 +15,8 @@ from stones import motions, moved, stone
 from typer.testing import CliRunner
 
 from eda import InputError
-from eda.assembly import rank
-from eda.cli import app
+from eda.assembly import rank, read_pin
+from eda.cli import app, main
 from eda.cli.stages import overall
 from eda.view.deliver import Pictures
 
@@ -90,6 +90,20 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
         np.testing.assert_allclose(piece["pose"], pose, atol=1e-12)
 
 
+@pytest.mark.parametrize("rows", [3, 4])
+def test_a_pose_may_have_three_rows_or_four(tmp_path, rows):
+    known = motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]
+    (tmp_path / "pose.json").write_text(json.dumps(known[:rows].tolist()))
+    np.testing.assert_array_equal(read_pin(tmp_path / "pose.json", "rim"), known)
+
+
+def test_a_result_that_ran_out_of_time_says_so(clouds, tmp_path):
+    done = run(clouds, "-o", tmp_path / "out", *QUICK, "--time-limit", 0.01)
+    assert done.exit_code in (0, 3), done.output
+    assert "stopped at the time limit" in done.output
+    assert json.loads((tmp_path / "out" / "assembly.json").read_text())["stopped"] is True
+
+
 def test_bad_pins_are_told_apart(clouds, tmp_path):
     (tmp_path / "pose.json").write_text("[[1, 0], [0, 1]]")
     (tmp_path / "other.json").write_text(json.dumps({"alternatives": [{"pieces": [{"name": "lid", "pose": None}]}]}))
@@ -114,11 +128,24 @@ def test_bad_input_writes_nothing(meshes, tmp_path):
         [meshes, "--model", "no such"],
         [meshes, "--solver", "rk9"],
         [meshes, "--device", "toaster"],
+        [meshes, "--device", "meta"],
+        [meshes, "--device", "privateuseone"],
         [meshes, "--time-limit", "-1"],
     ):
         assert isinstance(run(*words, "-o", out).exception, InputError), words
         assert not out.exists()
     assert list(tmp_path.iterdir()) == [], "not even a hidden folder is left"
+
+
+def test_in_a_log_an_error_is_one_line_and_the_bar_leaves_nothing(meshes, tmp_path, monkeypatch, capsys):
+    (tmp_path / "bad.obj").write_text("no mesh")
+    words = ["eda", "assemble", meshes, tmp_path / "bad.obj", "-o", tmp_path / "out"]
+    monkeypatch.setattr(sys, "argv", [*map(str, words)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    said = capsys.readouterr().err
+    assert said.startswith(f"eda: {tmp_path / 'bad.obj'}: ")
+    assert said.count("\n") == 1
 
 
 def test_what_lies_in_the_folder_is_replaced_only_on_demand(clouds, tmp_path):
@@ -203,7 +230,7 @@ def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
     finally:
         command.kill()
     assert command.returncode == 130, errors
-    assert b"Traceback" not in errors
+    assert errors == b"eda: interrupted\n"
     assert output == b""
     assert list(tmp_path.iterdir()) == [pipe]
 

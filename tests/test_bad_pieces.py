@@ -4,6 +4,7 @@ What the readers of single formats refuse, in all its variety, is in test_piece_
 """
 
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from data_files import box, write_ply
 from shapes import lumpy_cloud
 
 import eda.cli
+from eda.data.piece_files import doubts, read_pieces
 from eda.view import deliver
 
 VERTICES, FACES = box(0, 1)
@@ -68,13 +70,13 @@ BILLIONS = 4_000_000_000
 REFUSED = {
     "empty.ply": (b"", "the file is empty; write or copy it again"),
     "cut.ply": ((PLY % 200 + "end_header\n").encode() + POINTS.tobytes()[:3000], "write or copy it again"),
-    "noise.obj": (bytes(range(256)) * 20, "expected a mesh"),
+    "noise.obj": (bytes(range(256)) * 20, "no vertices in it"),
     "noise.glb": (bytes(range(256)) * 20, "expected a scene"),
-    "photo.stl": (b"\xff\xd8\xff\xe0JFIF" + bytes(500), ""),
+    "photo.stl": (b"\xff\xd8\xff\xe0JFIF" + bytes(500), "look whether its ending is right"),
     "huge.ply": ((PLY % BILLIONS + "end_header\n").encode() + POINTS.tobytes(), f"promises {BILLIONS} rows of vertex"),
     "huge.pcd": ((PCD % (BILLIONS, BILLIONS)).encode() + POINTS.tobytes(), "copy it again"),
     "huge.npy": (npy_header(f"({BILLIONS}, 3)"), "expected one array"),
-    "huge.stl": (bytes(80) + struct.pack("<I", 2**32 - 1) + bytes(50), ""),
+    "huge.stl": (bytes(80) + struct.pack("<I", 2**32 - 1) + bytes(50), "promises 4294967295 triangles"),
     "odd.docx": (b"PK\3\4", "unknown ending '.docx'"),
 }
 
@@ -162,6 +164,43 @@ def test_pieces_of_wildly_different_sizes(run, tmp_path):
     for number, size in enumerate((1e-3, 1e3)):
         write_ply(tmp_path / "sherds" / f"{number}.ply", size * VERTICES, FACES)
     assert set(result(*run(tmp_path / "sherds"), tmp_path / "out")) <= {"0.ply", "1.ply"}
+
+
+def odd_pieces(folder: Path) -> dict[str, str]:
+    """Written beside the good one, with what is said about them."""
+    (folder / "again.xyz").write_bytes((folder / "good.xyz").read_bytes())
+    extents = np.ptp(POINTS, axis=0)
+    save(folder / "flat.xyz", POINTS * (extents > extents.min()), NORMALS)  # as long as the others
+    save(folder / "large.xyz", POINTS * 1000, NORMALS)
+    again, flat, good, large = (folder / f"{name}.xyz" for name in ("again", "flat", "good", "large"))
+    return {
+        "copies": f"{again}, {good} and {good} hold the same points, and count as 3 pieces; leave copies out",
+        "units": f"{large} is 1,000 times as long as {again}; if they are in different units, bring them to one",
+        "flat": f"{flat}: all of its points lie in one plane; a piece with its thickness is easier to place",
+    }
+
+
+def test_what_is_probably_not_meant_is_said(folder):
+    expected = odd_pieces(folder)
+    assert doubts(read_pieces([folder, folder / "good.xyz"])) == list(expected.values())
+
+
+def test_pieces_of_one_object_raise_no_doubts(tmp_path):
+    for number, size in enumerate((1, 90)):
+        write_ply(tmp_path / f"{number}.ply", size * VERTICES, FACES)
+    assert doubts(read_pieces([tmp_path])) == []
+
+
+@pytest.mark.parametrize("option", ["--json", "--quiet"])
+def test_doubts_are_lines_on_stderr_unless_it_is_quiet(folder, tmp_path, option):
+    """They come before the work, which a model that is not there ends at once."""
+    expected = odd_pieces(folder)
+    words = ["assemble", folder, folder / "good.xyz", "--out", tmp_path / "out", "--model", "no such", option]
+    done = subprocess.run([sys.executable, "-m", "eda.cli", *map(str, words)], capture_output=True, text=True)
+    *said, error = done.stderr.splitlines()
+    assert error.startswith("eda: no such: ")
+    assert said == ([] if option == "--quiet" else [f"eda: warning: {doubt}" for doubt in expected.values()])
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_smooth_pieces_without_any_break(run, tmp_path):

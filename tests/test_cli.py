@@ -265,8 +265,7 @@ def test_main_turns_errors_into_exit_codes(model_file, monkeypatch, capsys, erro
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Traceback" not in printed.err
-    if code == 2:
-        assert printed.err == "eda: too odd\n"
+    assert printed.err == {2: "eda: too odd\n", 130: "eda: interrupted\n"}[code]
 
 
 def test_main_does_not_hide_a_bug(model_file, monkeypatch):

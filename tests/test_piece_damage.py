@@ -1,5 +1,6 @@
 """Files of pieces that are damaged, lie about their size, or hold no usable piece; and drawing from good ones."""
 
+import re
 import struct
 import tracemalloc
 from pathlib import Path
@@ -68,6 +69,44 @@ def test_what_is_something_else_is_named(tmp_path, suffix, content):
         read_pieces([tmp_path / f"bad.{suffix}"])
 
 
+# What only somebody who knows the insides of Python and its libraries understands.
+JARGON = re.compile(r"Error|codec|pickle|magic|float64|column|charset|ndarray|shape|module|b'")
+
+
+@pytest.mark.parametrize(
+    "content", [bytes(range(256)) * 20, bytes(400), b"hello world\n" * 9, b"PK\3\4" * 99, b"OFF\n"]
+)
+@pytest.mark.parametrize("suffix", ["ply", "obj", "stl", "off", "glb", "gltf", "pcd", "xyz", "npy", "npz"])
+def test_what_is_wrong_is_said_in_words_with_what_to_do(tmp_path, suffix, content):
+    (tmp_path / f"bad.{suffix}").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_pieces([tmp_path / f"bad.{suffix}"])
+    said = str(caught.value).removeprefix(f"{tmp_path / f'bad.{suffix}'}: ")
+    assert not JARGON.search(said), said
+    assert re.search(r"look (at|whether)|write", said), said
+
+
+def test_the_line_that_is_no_row_is_named(tmp_path):
+    rows = ["# x y z", "50", "1 2 3", "4 5 6 # good", "", "7 8 oops", "9 9 9"]
+    (tmp_path / "a.xyz").write_text("\n".join(rows))
+    with pytest.raises(InputError, match=r"a\.xyz: expected rows .*not so line 6: '7 8 oops'.*write or copy"):
+        read_pieces([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "message"),
+    [
+        (2**32 - 1, 50, "promises 4294967295 triangles.*but holds 50; it is incomplete or damaged"),
+        (2, 99, "promises 2 triangles, which need 100 bytes, but holds 99"),
+        (1, 99, "99 bytes follow where its 1 triangles need 50"),
+    ],
+)
+def test_a_binary_stl_is_as_long_as_its_header_says(tmp_path, count, size, message):
+    (tmp_path / "a.stl").write_bytes(b"solid \0".ljust(80, b" ") + struct.pack("<I", count) + bytes(size))
+    with pytest.raises(InputError, match=rf"a\.stl: .*{message}"):
+        read_pieces([tmp_path])
+
+
 def huge_files() -> dict[str, bytes]:
     """Headers that promise far more than follows."""
     header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 3), }"
@@ -125,7 +164,11 @@ def test_pickles_are_not_opened(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "b.npz", points=np.array([{}], dtype=object))
     np.savez(tmp_path / "c.npz", other=POINTS)
-    for name, message in {"a.npy": "", "b.npz": "allow_pickle", "c.npz": "none of points.*other"}.items():
+    for name, message in {
+        "a.npy": "",
+        "b.npz": "expected an .npz file of numbers",
+        "c.npz": "none of points.*other",
+    }.items():
         with pytest.raises(InputError, match=f"{name}.*{message}"):
             read_pieces([tmp_path / name])
 

@@ -4,6 +4,7 @@ import builtins
 import importlib
 import json
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 import trimesh
 from data_files import box, write_obj, write_ply
+from PIL import Image
 from scipy.spatial.transform import Rotation
 from shapes import lumpy_cloud
 
 from eda.data.piece_files import PieceFile, read_pieces
+from eda.data.piece_files.trimeshes import load_mesh
 from eda.errors import InputError
 
 POINTS, NORMALS = lumpy_cloud(0, 50)
@@ -133,6 +136,37 @@ def test_a_mesh_as_text_stl_and_colors_of_an_obj(tmp_path):
     np.testing.assert_array_equal(one(tmp_path / "a.obj").colors, COLORS[:8])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_text_with_letters_of_old_and_new_encodings(tmp_path, encoding):
+    """Names and comments of museums: bowls are not written in ASCII."""
+    names = "# Gefäß\nmtllib Gefäß.mtl\no Gefäß\nusemtl Ton dunkelgrün\n"
+    write_obj(tmp_path / "a.obj", VERTICES, FACES)
+    trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / "b.off")
+    stl = trimesh.exchange.stl.export_stl_ascii(trimesh.Trimesh(VERTICES, FACES))
+    for name, text in {
+        "a.obj": names + (tmp_path / "a.obj").read_text(),
+        "b.off": (tmp_path / "b.off").read_text() + "# Gefäß\n",
+        "c.stl": "solid Gefäß" + stl.partition("\n")[0].removeprefix("solid") + "\n" + stl.partition("\n")[2],
+    }.items():
+        (tmp_path / name).write_text(text, encoding=encoding)
+        np.testing.assert_allclose(soup(one(tmp_path / name)), soup(box_piece()), atol=1e-7)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_materials_and_their_pictures_lie_beside_an_obj(tmp_path, encoding):
+    Image.new("RGB", (2, 2), (200, 30, 10)).save(tmp_path / "Ton.png")
+    (tmp_path / "a.mtl").write_text("newmtl dunkelgrün\nKd 1 1 1\nmap_Kd Ton.png\n", encoding=encoding)
+    write_obj(tmp_path / "a.obj", VERTICES, FACES)
+    vertices, faces = (tmp_path / "a.obj").read_text().split("f", 1)
+    corners = re.sub(r"(\d+)", r"\1/\1", f"f{faces}")
+    text = f"mtllib a.mtl\n{vertices}" + "vt 0.5 0.5\n" * 8 + f"usemtl dunkelgrün\n{corners}"
+    (tmp_path / "a.obj").write_text(text, encoding=encoding)
+    np.testing.assert_allclose(soup(one(tmp_path / "a.obj")), soup(box_piece()), atol=1e-7)
+    material = load_mesh(tmp_path / "a.obj", materials=True).visual.material
+    assert material.name == "dunkelgrün"
+    assert material.image.getpixel((0, 0)) == (200, 30, 10)
+
+
 def test_every_node_of_a_scene_is_a_piece_where_the_node_puts_it(tmp_path):
     scene, places = trimesh.Scene(), []
     mesh = trimesh.Trimesh(VERTICES, FACES, process=False)
@@ -205,7 +239,10 @@ def test_strips_fans_and_points(tmp_path):
     [
         ({"extensionsRequired": ["KHR_draco_mesh_compression"]}, "without compression"),
         ({"accessors": [{"componentType": 5126, "count": 10**12, "type": "VEC3"}]}, "sparse or compressed"),
-        ({"accessors": [{"bufferView": 0, "componentType": 5126, "count": 10**12, "type": "VEC3"}]}, "buffer"),
+        (
+            {"accessors": [{"bufferView": 0, "componentType": 5126, "count": 10**12, "type": "VEC3"}]},
+            "promises 1000000000000 rows",
+        ),
         ({"buffers": [{"uri": "my%20data.bin", "byteLength": 10**12}]}, "promises a buffer"),
         ({"buffers": [{"uri": "../secret.bin", "byteLength": 1}]}, "outside its folder"),
         ({"buffers": [{"uri": "gone.bin", "byteLength": 1}]}, "not there"),
@@ -432,6 +469,20 @@ def test_what_is_no_piece_is_named(tmp_path):
             read_pieces([path])
     with pytest.raises(InputError, match="no pieces: give files"):
         read_pieces([])
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_folder_of_folders_says_which_of_them_to_give(tmp_path, depth):
+    for name in ("pot 10", "pot 2", "notes"):
+        inner = tmp_path / name / "sherds" if depth == 2 else tmp_path / name
+        inner.mkdir(parents=True)
+        if name != "notes":
+            write_ply(inner / "a.ply", POINTS)
+    expected = tmp_path / "pot 2" / "sherds" if depth == 2 else tmp_path / "pot 2"
+    with pytest.raises(InputError) as caught:
+        read_pieces([tmp_path])
+    assert f"{tmp_path}: no pieces in this folder; " in str(caught.value)
+    assert f"but {expected} has some: give that one" in str(caught.value)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

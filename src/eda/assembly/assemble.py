@@ -134,9 +134,14 @@ def _loaded(choice: Choice, device: str) -> Eda | None:
 
 def _checked_device(device: str) -> torch.device:
     try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for the device
-        raise InputError(f"the device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
+        value = torch.ones(1, device=device)
+        value.add(1).cpu()  # some devices hold tensors, but no numbers
+        return value.device
+    except (RuntimeError, AssertionError, ImportError) as error:  # torch's ways to say that it was not built for it
+        raise InputError(
+            f"the device {device!r} cannot be used: torch cannot compute on it here; choose another, such as cpu, "
+            "or install a torch that was built for it"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def _checked_motion(motion: Any, what: str) -> np.ndarray:
 
 
 def read_pin(path: Path, name: str) -> np.ndarray:
-    """The known motion of a piece from a JSON file: 4 rows of 4, or an `assembly.json` that has placed it."""
+    """The known motion of a piece from a JSON file: 3 or 4 rows of 4, or an `assembly.json` that has placed it."""
     content = read_json(path)
     if isinstance(content, dict) and "alternatives" in content:
         content = _pose_in(content, path, name)

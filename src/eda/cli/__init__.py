@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -15,6 +16,8 @@ from eda.cli.prepare import prepare
 from eda.cli.show import show
 from eda.cli.train import train
 from eda.cli.view import view
+
+INTERRUPTED = 130  # as shells count: 128 and the number of the signal
 
 app = typer.Typer(
     add_completion=False,
@@ -45,15 +48,33 @@ for command in (assemble, view, models, fracture, prepare, show, train, evaluate
     app.command()(command)
 
 
+_PYTHONS_LINES = warnings.formatwarning
+
+
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A user does not care which line of ours has doubts about the input."""
+    from eda.errors import InputWarning
+
+    if issubclass(category, InputWarning):
+        return f"eda: warning: {message}\n"
+    return _PYTHONS_LINES(message, category, filename, lineno, line)
+
+
 def main() -> None:
     """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted."""
     from eda.errors import InputError
 
+    warnings.formatwarning = _warning_line
     try:
         app()
     except InputError as error:
         print(f"eda: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # While a command runs, typer turns an interruption into its exit code, and says nothing.
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
         print("eda: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +29,9 @@ def assemble(
     folder: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
     pin: Annotated[
         list[str] | None,
-        typer.Option(metavar="PIECE=POSE.json", help="A piece whose place is known: a 4x4 matrix. May be repeated."),
+        typer.Option(
+            metavar="PIECE=POSE.json", help="A piece whose place is known: a matrix, 3x4 or 4x4. May be repeated."
+        ),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Of the solver.")] = 20,
@@ -58,6 +61,8 @@ def assemble(
     command = shlex.join(["eda", *sys.argv[1:]])
     with stages(hidden=quiet or as_json) as tell:
         files = _read(pieces)
+        if not quiet:
+            _warn(files)
         names = [file.name for file in files]
         clouds, normals = zip(*[_points(file, seed) for file in files], strict=True)
         assembly = run(
@@ -91,6 +96,14 @@ def _read(paths: list[Path]) -> list[PieceFile]:
     if len(files) < 2:
         raise InputError(f"{paths[0]}: an assembly needs at least 2 pieces, found {len(files)}")
     return files
+
+
+def _warn(files: list[PieceFile]) -> None:
+    from eda.data.piece_files import doubts
+    from eda.errors import InputWarning
+
+    for doubt in doubts(files):
+        warnings.warn(doubt, InputWarning, stacklevel=1)
 
 
 def _points(file: PieceFile, seed: int) -> tuple[np.ndarray, np.ndarray | None]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from eda.cli.terminal import bar
+
 # Where each stage ends on the way from 0 to 1; each begins where the one before it ends.
 _ENDS = {
     "reading": 0.02,
@@ -30,18 +32,17 @@ def overall(stage: str, done: float) -> float | None:
 @contextmanager
 def stages(*, hidden: bool) -> Iterator[Callable[[str, float], None]]:
     """Gives a function `tell(stage, share of it that is done)`."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, TextColumn
 
     columns = (TextColumn("{task.description:24}"), BarColumn(), TextColumn("{task.fields[left]}"))
     began, reached = time.monotonic(), 0.0
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
-        task = bar.add_task("reading", total=1.0, left="")
+    with bar(*columns, hidden=hidden) as shown:
+        task = shown.add_task("reading", total=1.0, left="")
 
         def tell(stage: str, done: float) -> None:
             nonlocal reached
             reached = max(reached, overall(stage, done) or 0.0)
-            bar.update(task, description=stage, completed=reached, left=_left(time.monotonic() - began, reached))
+            shown.update(task, description=stage, completed=reached, left=_left(time.monotonic() - began, reached))
 
         yield tell
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from eda.cloud import voxel_grid
 from eda.data.example import Example
-from eda.data.reading import as_cloud, as_motion, moved, read_lines, reading
+from eda.data.reading import DamageError, as_cloud, as_motion, moved, read_lines, reading
 from eda.data.source import Source
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_whole
@@ -129,7 +129,7 @@ def read_scan(path: Path) -> np.ndarray:
     with reading(path, "float32 numbers, four a point"):
         numbers = np.fromfile(path, dtype="<f4")
         if path.stat().st_size % 16 or not len(numbers):
-            raise ValueError(f"{path.stat().st_size} bytes")
+            raise DamageError(f"{path.stat().st_size} bytes")
         return as_cloud(numbers.reshape(-1, 4)[:, :3], path)
 
 

@@ -151,10 +151,7 @@ def _pack_solid(folder: Path, row: int, name: str) -> Manifold:
 
 @lru_cache(maxsize=512)
 def _file_solid(path: Path) -> Manifold:
-    try:
-        part = read_piece(path)
-    except ImportError as error:  # trimesh takes damaged files for text and wants to guess its encoding
-        raise InputError(f"{path}: cannot be read as a mesh; it may be incomplete") from error
+    part = read_piece(path)
     if part.faces is None:
         raise InputError(f"{path}: a cloud of points; a mesh with a closed surface is needed")
     return _usable(part.vertices, part.faces, str(path))

@@ -22,7 +22,7 @@ from scipy.spatial import cKDTree
 
 from eda.cloud import estimate_normals, voxel_grid
 from eda.data.example import OUTER, Example
-from eda.data.reading import as_cloud, as_motion, moved, read_json, read_npy, read_npz, reading
+from eda.data.reading import DamageError, as_cloud, as_motion, moved, read_json, read_npy, read_npz, reading
 from eda.data.source import Source
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_whole
@@ -178,7 +178,7 @@ class ThreeDMatchPack(Source[FragmentPair]):
             for row in self._fragments.pairs[name]:
                 source, target = row["src"], row["tgt"]
                 if not (0 <= source <= last and 0 <= target <= last):
-                    raise ValueError(f"a pair of fragments {source} and {target} of {last + 1}")
+                    raise DamageError(f"a pair of fragments {source} and {target} of {last + 1}")
                 if inside[source] and inside[target] and self.min_overlap <= row["overlap"] <= self.max_overlap:
                     chosen.append(FragmentPair(source, target, as_motion(row["T"], f"{index}, T of {row}")))
         return chosen

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from eda.data.reading import reading
+from eda.data.reading import DamageError, reading
 
 _PLAIN_KINDS = "biufUS"  # booleans, integers, floats, text: no dtype that holds pointers
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # what a file of torch's oldest format begins with
 
 
-class _Refused(pickle.UnpicklingError):
+class _RefusedError(DamageError):
     """The pickle says something that is not on the list."""
 
 
@@ -32,7 +32,7 @@ class _Dtype:
     def __init__(self, code: str, *_: object) -> None:
         self.dtype = np.dtype(str(code))
         if self.dtype.kind not in _PLAIN_KINDS:
-            raise _Refused(f"an array of {code!r}")
+            raise _RefusedError(f"an array of {code!r}")
 
     def __setstate__(self, state: tuple) -> None:
         self.dtype = self.dtype.newbyteorder(">" if state[1] == ">" else "<")
@@ -44,7 +44,7 @@ class _Array(np.ndarray):
     def __setstate__(self, state: Any) -> None:
         version, shape, dtype, fortran, content = state
         if not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
-            raise _Refused("an array of objects")
+            raise _RefusedError("an array of objects")
         super().__setstate__((version, shape, dtype.dtype, fortran, content))
 
 
@@ -62,7 +62,7 @@ def _from_buffer(content: bytes | bytearray, dtype: _Dtype, shape: tuple[int, ..
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding not in ("latin1", "latin-1"):
-        raise _Refused(f"text as {encoding!r}")
+        raise _RefusedError(f"text as {encoding!r}")
     return text.encode("latin-1")
 
 
@@ -88,7 +88,7 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         module = "builtins" if module == "__builtin__" else module  # as Python 2 wrote it
         if (module, name) not in _WORDS:
-            raise _Refused(f"it wants to call {module}.{name}, which is not needed to read numbers")
+            raise _RefusedError(f"it wants to call {module}.{name}, which is not needed to read numbers")
         return _WORDS[module, name]
 
 
@@ -119,5 +119,5 @@ def _object_after_prologue(path: Path) -> Any:
     with open(path, "rb") as file:
         magic, _version, _system = (_Reader(file).load() for _ in range(3))
         if magic != _TORCH_MAGIC:
-            raise _Refused("it does not begin as torch's files do")
+            raise _RefusedError("it does not begin as torch's files do")
         return _Reader(file).load()

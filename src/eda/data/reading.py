@@ -29,10 +29,8 @@ _DAMAGE = (
     EOFError,
     AttributeError,
     ArithmeticError,
-    ImportError,  # trimesh asks for a parser it does not have when a file is not what it seems
     RuntimeError,
     RecursionError,
-    MemoryError,
     struct.error,
     pickle.UnpicklingError,
     tokenize.TokenError,  # in the header of an .npy file
@@ -41,17 +39,34 @@ _DAMAGE = (
 )
 
 
+class DamageError(ValueError):
+    """What is wrong with a file, in words for the person who has it; `reading` adds the rest."""
+
+
 @contextmanager
 def reading(path: Path, expected: str) -> Iterator[None]:
-    """Whatever goes wrong inside is said as: this file, and what it should have been."""
+    """Whatever goes wrong inside is said as: this file, what it should have been, and what to do."""
     try:
         yield
     except InputError:
         raise
     except FileNotFoundError as error:
         raise InputError(f"{path}: not there; expected {expected}") from error
+    except MemoryError as error:
+        raise InputError(f"{path}: it needs more memory than there is; write it again, with fewer points") from error
     except _DAMAGE as error:
-        raise InputError(f"{path}: expected {expected} ({type(error).__name__}: {error})") from error
+        raise damaged(path, expected, error) from error
+
+
+def damaged(path: Path, expected: str, error: Exception) -> InputError:
+    """What to raise. Errors of libraries speak of their own insides, so they stay the cause and are not quoted."""
+    if isinstance(error, OSError) and error.strerror:
+        return InputError(f"{path}: expected {expected}, but it cannot be read: {error.strerror}")
+    found = f" ({error})" if isinstance(error, DamageError) else ""
+    return InputError(
+        f"{path}: expected {expected}{found}; the file is damaged or something else, "
+        "look at its ending, or write or copy it again"
+    )
 
 
 def check_promise(path: Path, what: str, needed: int, there: int) -> None:
@@ -61,6 +76,14 @@ def check_promise(path: Path, what: str, needed: int, there: int) -> None:
             f"{path}: it promises {what}, which need {needed} bytes, but holds {there}; it is incomplete or damaged, "
             "write or copy it again"
         )
+
+
+def decoded(content: bytes) -> str:
+    """Text as UTF-8, or else as Latin-1, which programs wrote before it and which any bytes can be read as."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
 
 
 def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -81,7 +104,10 @@ def read_npy(path: Path) -> np.ndarray:
 def read_json(path: Path) -> Any:
     """A JSON file."""
     with reading(path, "a JSON file"):
-        return json.loads(path.read_bytes())
+        try:
+            return json.loads(path.read_bytes())
+        except json.JSONDecodeError as error:
+            raise DamageError(f"it is none from line {error.lineno}, column {error.colno} on") from error
 
 
 def read_lines(path: Path) -> list[str]:

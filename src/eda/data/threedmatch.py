@@ -22,7 +22,7 @@ from scipy.spatial import cKDTree
 from eda.cloud import voxel_grid
 from eda.data.example import Example
 from eda.data.pickles import read_pickle, read_torch
-from eda.data.reading import as_cloud, as_motion, moved, read_lines, reading
+from eda.data.reading import DamageError, as_cloud, as_motion, moved, read_lines, reading
 from eda.data.source import LeftOut, Source
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive
@@ -206,7 +206,7 @@ def _stem(name: Any) -> str:
     """A fragment's file without suffix; a path that leaves the dataset's folder is nobody's fragment."""
     path = Path(str(name))
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"a fragment at {name}")
+        raise DamageError(f"a fragment at {name}")
     return path.with_suffix("").as_posix()
 
 

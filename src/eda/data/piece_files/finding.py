@@ -89,8 +89,18 @@ def _files_at(path: Path) -> list[Path]:
 def _files_in(folder: Path) -> list[Path]:
     files = [path for path in folder.iterdir() if _may_be_piece(path)]
     if not files:
-        raise InputError(f"{folder}: no pieces in this folder; expected files of {', '.join(SUFFIXES)}")
+        raise InputError(f"{folder}: no pieces in this folder; {_where_else(folder)}")
     return sorted(files, key=_as_people_count)
+
+
+def _where_else(folder: Path) -> str:
+    """What to do about a folder without pieces. Only two levels are looked at: below them may be a whole disk."""
+    for level in ("*/*", "*/*/*"):
+        holders = {path.parent for path in folder.glob(level) if _may_be_piece(path)}
+        if holders:
+            first = min(holders, key=lambda path: [_as_people_count(Path(part)) for part in path.parts])
+            return f"folders inside it are not searched, but {first} has some: give that one, or the files themselves"
+    return f"expected files of {', '.join(SUFFIXES)}"
 
 
 def _may_be_piece(path: Path) -> bool:

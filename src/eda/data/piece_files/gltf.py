@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from eda.data.piece_files.piece import Geometry
-from eda.data.reading import check_promise, reading
+from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 
 _MAGIC, _JSON, _BINARY = b"glTF", 0x4E4F534A, 0x004E4942
@@ -118,10 +118,10 @@ class _Scene:
         component = np.dtype(_COMPONENTS[entry["componentType"]])
         stride, start = view.get("byteStride") or width * component.itemsize, view.get("byteOffset", 0)
         data = memoryview(self.buffers[view["buffer"]])[start : start + view["byteLength"]]
-        # numpy checks that all of this lies within the data.
-        values = np.ndarray(
-            (entry["count"], width), component, data, entry.get("byteOffset", 0), (stride, component.itemsize)
-        )
+        offset, count = entry.get("byteOffset", 0), entry["count"]
+        needed = offset + (count - 1) * stride + width * component.itemsize
+        check_promise(self.path, f"{count} rows in accessor {index}", needed, len(data))
+        values = np.ndarray((count, width), component, data, offset, (stride, component.itemsize))
         whole = component.kind != "f" and entry.get("normalized", False)
         return np.maximum(values / np.iinfo(component).max, -1) if whole else values.astype(np.float64)
 
@@ -181,7 +181,7 @@ def _placed(geometry: Geometry, place: np.ndarray) -> Geometry:
     linear = place[:3, :3]
     determinant = np.linalg.det(linear)
     if not abs(determinant) > 0:
-        raise ValueError("a node flattens its mesh")
+        raise DamageError("a node flattens its mesh")
     normals, faces = geometry.normals, geometry.faces
     if normals is not None:
         normals = normals @ np.linalg.inv(linear)

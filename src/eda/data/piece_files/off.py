@@ -8,7 +8,7 @@ import numpy as np
 
 from eda.data.piece_files.piece import Geometry
 from eda.data.piece_files.polygons import fans, grouped
-from eda.data.reading import reading
+from eda.data.reading import DamageError, decoded, reading
 from eda.errors import InputError
 
 _KINDS = ("OFF", "COFF")  # without and with colours, which are left out
@@ -17,7 +17,7 @@ _KINDS = ("OFF", "COFF")  # without and with colours, which are left out
 def read_off(path: Path) -> list[Geometry]:
     """One mesh, or a cloud if there are no faces."""
     with reading(path, "a mesh as OFF"):
-        lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+        lines = (line.partition("#")[0].strip() for line in decoded(path.read_bytes()).splitlines())
         first, *rows = [line for line in lines if line]
         kind, *counts = first.split()
         if kind not in _KINDS:
@@ -37,5 +37,5 @@ def read_off(path: Path) -> list[Geometry]:
 def _corners(row: list[str]) -> list[int]:
     count = int(row[0])
     if not 0 <= count < len(row):
-        raise ValueError(f"a face of {count} corners with {len(row) - 1} of them")
+        raise DamageError(f"a face of {count} corners with {len(row) - 1} of them")
     return [int(word) for word in row[1 : count + 1]]

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from eda.data.piece_files.piece import Geometry
-from eda.data.reading import check_promise, reading
+from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 
 _KINDS = {"F": "f", "I": "i", "U": "u"}
@@ -122,7 +122,7 @@ def _decompressed(packed: bytes) -> bytearray:
         begin = len(out) - ((control & 31) << 8) - packed[at] - 1
         at += 1
         if begin < 0:
-            raise ValueError("compressed data refer to what is before their beginning")
+            raise DamageError("compressed data refer to what is before their beginning")
         pattern = out[begin : begin + length + 2]
         # What is repeated may reach into what it makes.
         out += (pattern * ((length + 2) // len(pattern) + 1))[: length + 2]

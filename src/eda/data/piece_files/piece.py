@@ -43,6 +43,11 @@ class PieceFile:
     scene_index: int | None  # which of several in one file
 
     @property
+    def where(self) -> str:
+        """What a message calls it."""
+        return str(self.path) if self.scene_index is None else f"{self.path}: {self.name}"
+
+    @property
     def mesh(self) -> Mesh | None:
         """The surface, if it is a mesh."""
         return None if self.faces is None else Mesh(self.points, self.faces)
@@ -60,23 +65,31 @@ def piece_of(geometry: Geometry, name: str, path: Path, scene_index: int | None)
 
 def check_piece(piece: PieceFile) -> None:
     """Raise `InputError` for what is sound as a file, but cannot be put anywhere as a piece."""
-    where = str(piece.path) if piece.scene_index is None else f"{piece.path}: {piece.name}"
-    count = len(piece.points)
+    where, count = piece.where, len(piece.points)
     if count < MIN_POINTS:
         raise InputError(f"{where}: {count} points; at least {MIN_POINTS} are needed to orient a piece")
     largest = float(np.abs(piece.points).max())
     if largest > _LARGEST:
         raise InputError(f"{where}: coordinates as large as {largest:.0e}; the file is damaged, write it again")
-    centred = piece.points - piece.points.mean(axis=0)
-    extent = float(np.abs(centred).max())
-    if extent <= 1e-12 * largest:
+    if float(np.abs(piece.points - piece.points.mean(axis=0)).max()) <= 1e-12 * largest:
         raise InputError(f"{where}: all of its {count} points coincide; give a piece with an extent")
-    scaled = centred / extent
-    spread = np.sqrt(np.maximum(np.linalg.eigvalsh(scaled.T @ scaled / count), 0))  # ascending
-    if spread[1] <= _LINE * spread[2]:
+    _, middle, most = spread(piece.points)
+    if middle <= _LINE * most:
         raise InputError(f"{where}: all of its points lie on one line, which leaves its orientation open; leave it out")
-    if piece.faces is not None and not Mesh(scaled, piece.faces).area > 0:
+    if piece.faces is not None and not Mesh(_scaled(piece.points), piece.faces).area > 0:
         raise InputError(f"{where}: its triangles have no area; give a mesh with a surface, or its points alone")
+
+
+def spread(points: np.ndarray) -> np.ndarray:
+    """(3,) how far points (n, 3) lie apart along their principal axes, ascending, as shares of their reach."""
+    scaled = _scaled(points)
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(scaled.T @ scaled / len(points)), 0))
+
+
+def _scaled(points: np.ndarray) -> np.ndarray:
+    """Around the origin and within 1 of it, because areas and squares of tiny or remote pieces lose their digits."""
+    centred = points - points.mean(axis=0)
+    return centred / np.abs(centred).max()
 
 
 def _unit_normals(normals: Any, count: int) -> np.ndarray | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eda.data.piece_files.piece import Geometry
-from eda.data.reading import check_promise, reading
+from eda.data.reading import check_promise, damaged, reading
 from eda.errors import InputError
 
 _LAS_HEADER = 375  # bytes of the longest
@@ -98,4 +98,4 @@ def _scan(path: Path, expected: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{path}: expected {expected} ({type(error).__name__}: {error})") from error
+        raise damaged(path, expected, error) from error

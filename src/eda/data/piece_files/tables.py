@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from eda.data.piece_files.piece import Geometry
-from eda.data.reading import read_npy, reading
+from eda.data.reading import DamageError, read_npy, reading
 from eda.errors import InputError
 
 _POINTS, _NORMALS, _COLORS = ("points", "vertices", "xyz"), ("normals",), ("colors", "rgb")
@@ -24,20 +24,31 @@ def read_text(path: Path) -> list[Geometry]:
     """Rows of numbers between spaces, commas or semicolons, perhaps after a line with their names or their count."""
     with reading(path, "rows of at least three numbers"), open(path, encoding="utf-8-sig", errors="replace") as file:
         start = list(itertools.islice((line for line in file if _says_something(line)), 2))
-        if not start:
-            raise InputError(f"{path}: no numbers in it; write or copy it again")
-        # The first line may be a heading; if all of them are, parsing says so.
-        heading = len(_numbers(start[0])) < 3
-        sample = start[-1]
+        if not any(_is_point(line) for line in start):
+            raise DamageError("its first lines have none")
+        heading, sample = not _is_point(start[0]), start[-1]
         rows = (_plain(line, sample) for line in itertools.chain(start[heading:], file))
-        return [_of_columns(np.loadtxt(rows, ndmin=2, delimiter=_separator(sample)), path)]
+        try:
+            table = np.loadtxt(rows, ndmin=2, delimiter=_separator(sample))
+        except ValueError as error:
+            raise DamageError(_first_odd_line(path, len(_numbers(sample)))) from error
+        return [_of_columns(table, path)]
 
 
 def begins_with_numbers(path: Path) -> bool:
     """Whether one of the first two lines is a point; a readme has none."""
     with reading(path, "a text file"), open(path, encoding="utf-8-sig", errors="replace") as file:
         start = itertools.islice((line for line in file if _says_something(line)), 2)
-        return any(len(_numbers(line)) >= 3 for line in start)
+        return any(_is_point(line) for line in start)
+
+
+def _first_odd_line(path: Path, width: int) -> str:
+    """What cannot be parsed, by its number as an editor counts it: numpy leaves out headings and comments."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        lines = ((number, line.partition("#")[0].strip()) for number, line in enumerate(file, 1))
+        body = itertools.dropwhile(lambda entry: not _is_point(entry[1]), lines)
+        odd = next(((number, line) for number, line in body if line and len(_numbers(line)) != width), None)
+    return "some lines have other things than numbers" if odd is None else f"not so line {odd[0]}: {odd[1][:40]!r}"
 
 
 def read_array(path: Path) -> list[Geometry]:
@@ -47,7 +58,7 @@ def read_array(path: Path) -> list[Geometry]:
 
 def read_archive(path: Path) -> list[Geometry]:
     """An .npz file with points, vertices or xyz, and perhaps normals and colors."""
-    with reading(path, f"an .npz file with one of {', '.join(_POINTS)}"), open(path, "rb") as file:
+    with reading(path, f"an .npz file of numbers with one of {', '.join(_POINTS)}"), open(path, "rb") as file:
         _check_unpacked_size(path)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
@@ -93,6 +104,10 @@ def _separator(sample: str) -> str | None:
 def _plain(line: str, sample: str) -> str:
     """A line whose decimal commas, which go with semicolons, are points."""
     return line.replace(",", ".") if ";" in sample else line
+
+
+def _is_point(line: str) -> bool:
+    return len(_numbers(line)) >= 3
 
 
 def _numbers(line: str) -> list[float]:
