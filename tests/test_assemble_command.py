@@ -125,12 +125,13 @@ def test_what_lies_in_the_folder_is_replaced_only_on_demand(clouds, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "assembly.json").write_text("old")
-    (out / "old.txt").write_text("old")
-    assert isinstance(run(clouds, "-o", out, *QUICK, "--no-refine").exception, InputError)
-    assert (out / "old.txt").exists()
+    (out / "notes.txt").write_text("mine")
+    for words in ([], ["--overwrite"]):
+        assert isinstance(run(clouds, "-o", out, *QUICK, "--no-refine", *words).exception, InputError)
+        assert (out / "notes.txt").exists()
+    (out / "notes.txt").unlink()
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite", "--quiet").stdout == ""
     assert json.loads((out / "assembly.json").read_text())["schema"] == 1
-    assert not (out / "old.txt").exists()
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -152,7 +153,7 @@ def test_an_interruption_while_writing_leaves_what_was_there(clouds, tmp_path, m
     out = tmp_path / "out"
     out.mkdir()
     (out / "assembly.json").write_text("old")
-    (out / "old.txt").write_text("old")
+    (out / "preview.png").write_text("old")
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -160,17 +161,18 @@ def test_an_interruption_while_writing_leaves_what_was_there(clouds, tmp_path, m
     monkeypatch.setattr("eda.view.report.write_report", interrupted)
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite").exit_code == 130
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert sorted(p.name for p in out.iterdir()) == ["assembly.json", "old.txt"]
+    assert sorted(p.name for p in out.iterdir()) == ["assembly.json", "preview.png"]
 
 
 def test_an_interruption_between_the_old_result_and_the_new_one_leaves_the_old_one(clouds, tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     (out / "assembly.json").write_text("old")
+    (out / "preview.png").write_text("old")
     replaced, once = os.replace, []
 
     def interrupted(source, target):
-        if Path(target) == out and not once:
+        if Path(target) == out / "preview.png" and not once:
             once.append(source)
             raise KeyboardInterrupt
         replaced(source, target)
@@ -179,7 +181,7 @@ def test_an_interruption_between_the_old_result_and_the_new_one_leaves_the_old_o
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite").exit_code == 130
     assert once, "it came that far"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert (out / "assembly.json").read_text() == "old"
+    assert {p.name: p.read_text() for p in out.iterdir()} == {"assembly.json": "old", "preview.png": "old"}
 
 
 def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):

@@ -1,6 +1,8 @@
 """What a result folder holds: every piece whole and in its place, in its own format; all of it or nothing."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,9 @@ from shapes import lumpy_cloud
 from eda import InputError
 from eda.assembly import Alternative, Assembly, Clouds
 from eda.data.piece_files import read_pieces, sampled
-from eda.view.deliver import Given, Pictures, check_free, deliver
+from eda.view.deliver import Given, Pictures, deliver
 from eda.view.figures import MOST_TRIANGLES, are_meshes, between
+from eda.view.result_folder import check_free
 
 SMALL = Pictures(preview=64, frame=32, frames=2, last_frames=2)
 VERTICES, FACES = box(0, 1)
@@ -176,12 +179,12 @@ def test_the_way_between_poses_ends_at_the_second_and_turns_about_the_middles():
 def test_a_result_is_replaced_only_if_that_is_wanted(tmp_path):
     pieces = [Given(name, POINTS, NORMALS) for name in "ab"]
     assembly, out = delivered(pieces, tmp_path)
-    (out / "old.txt").write_text("of the first time")
     with pytest.raises(InputError, match=r"not empty.*--overwrite"):
         deliver(assembly, pieces, out, command="again", pictures=SMALL)
-    assert (out / "old.txt").is_file()
-    deliver(assembly, pieces, out, command="again", overwrite=True, pictures=SMALL)
-    assert not (out / "old.txt").exists()
+    assert json.loads((out / "assembly.json").read_text())["command"] == "a test"
+    left = replace(assembly, alternatives=(replace(assembly.best, placed=np.array([True, False])),))
+    deliver(left, pieces, out, command="again", overwrite=True, pictures=SMALL)
+    assert [p.name for p in (out / "pieces").iterdir()] == ["a.ply"], "nothing of the first time is left"
     assert json.loads((out / "assembly.json").read_text())["command"] == "again"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
@@ -196,6 +199,59 @@ def test_what_is_no_result_is_never_replaced(tmp_path):
         check_free(tmp_path / "thesis.txt" / "out", overwrite=False)
     check_free(tmp_path / "new" / "out", overwrite=False)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "pieces/mine.ply", "pieces/a/x", "more/x", "assembled"])
+def test_a_result_with_something_of_the_users_is_never_replaced(tmp_path, name):
+    pieces = [Given(each, POINTS, NORMALS) for each in "ab"]
+    assembly, out = delivered(pieces, tmp_path)
+    (out / name).parent.mkdir(exist_ok=True)
+    (out / name).write_text("mine")
+    with pytest.raises(InputError, match=r"something else than a result \(.*move that away, or choose another"):
+        deliver(assembly, pieces, out, command="again", overwrite=True, pictures=SMALL)
+    assert (out / name).read_text() == "mine"
+    assert json.loads((out / "assembly.json").read_text())["command"] == "a test"
+
+
+def test_a_folder_with_what_is_to_be_assembled_is_never_replaced(tmp_path):
+    for name in ("a", "b"):
+        trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / f"{name}.ply")
+    _, out = delivered(given(tmp_path), tmp_path)
+    again = given(out / "pieces")
+    with pytest.raises(InputError, match=r"out: holds .*pieces.a\.ply, which is to be assembled"):
+        deliver(assembly_of(again), again, out, command="again", overwrite=True, pictures=SMALL)
+    for inputs in ([out], [out / "pieces"], [out / ".." / "out" / "pieces" / "b.ply"]):
+        with pytest.raises(InputError, match="which is to be assembled"):
+            check_free(out, overwrite=True, inputs=inputs)
+    check_free(out, overwrite=True, inputs=[tmp_path / "a.ply"])
+
+
+def test_a_link_to_a_result_stays_a_link(tmp_path):
+    pieces = [Given(each, POINTS, NORMALS) for each in "ab"]
+    assembly, out = delivered(pieces, tmp_path)
+    (tmp_path / "link").symlink_to(out)
+    deliver(assembly, pieces, tmp_path / "link", command="again", overwrite=True, pictures=SMALL)
+    assert (tmp_path / "link").is_symlink()
+    assert json.loads((out / "assembly.json").read_text())["command"] == "again"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "out"]
+
+
+def test_the_folder_one_is_in_can_be_written(tmp_path, monkeypatch):
+    """And one still is in it afterwards."""
+    pieces = [Given(each, POINTS, NORMALS) for each in "ab"]
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for overwrite in (False, True):
+        deliver(assembly_of(pieces), pieces, Path(), command="here", overwrite=overwrite, pictures=SMALL)
+        assert Path("report.html").is_file()
+    assert [p.name for p in tmp_path.iterdir()] == ["here"]
+    assert [name for name in os.listdir() if name.startswith(".")] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a file system that takes nothing is needed")
+def test_a_folder_that_cannot_be_made_is_refused_at_once():
+    with pytest.raises(InputError, match=r"/proc/out: cannot be made, because /proc cannot be written to"):
+        check_free(Path("/proc/out"), overwrite=False)
 
 
 def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def assemble(
         typer.Option(help="A model's name (`eda models`) or file, or none; chosen by the pieces if not given."),
     ] = None,
     device: Annotated[str, typer.Option(help="Where the network runs, as torch calls it.")] = "cpu",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what lies in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a result that lies in the folder.")] = False,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="The pieces lie in their true places: say how far off the result is.")
     ] = False,
@@ -51,9 +51,10 @@ def assemble(
     """Put broken pieces together. Exit code 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
-    from eda.view.deliver import Given, check_free, deliver
+    from eda.view.deliver import Given, deliver
+    from eda.view.result_folder import check_free
 
-    check_free(folder, overwrite)
+    check_free(folder, overwrite, pieces)
     config = AssembleConfig(samples, steps, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
     with stages(hidden=quiet or as_json) as tell:

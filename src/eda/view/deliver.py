@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +17,13 @@ import numpy as np
 
 from eda.assembly.result import Assembly
 from eda.data.piece_files.writing import write_cloud
-from eda.data.reading import reading
-from eda.errors import InputError
 from eda.pieces import MIN_POINTS
 from eda.view import report
 from eda.view.animation import gif
 from eda.view.camera import Camera
 from eda.view.colors import FOREIGN, piece_colors
 from eda.view.figures import Figures, Given, are_meshes, between, view_of
+from eda.view.result_folder import PIECES, RECORD, check_free, written_whole
 
 if TYPE_CHECKING:
     import trimesh
@@ -59,42 +56,15 @@ def deliver(
     pictures: Pictures | None = None,
 ) -> None:
     """Write everything into `folder`, which appears only when all of it is there."""
-    check_free(folder, overwrite)
-    making, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{state}") for state in ("partial", "old"))
-    try:
-        making.mkdir(parents=True)
+    check_free(folder, overwrite, [piece.file.path for piece in pieces if piece.file is not None])
+    with written_whole(folder) as making:
         _write(assembly, pieces, making, command, pictures or Pictures())
-        if folder.exists():
-            os.replace(folder, old)  # at once, so that an interruption leaves the one or the other, and whole
-        os.replace(making, folder)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error})") from error
-    finally:
-        if old.exists() and not folder.exists():
-            os.replace(old, folder)
-        for left in (making, old):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def check_free(folder: Path, overwrite: bool) -> None:
-    """Raises `InputError` where nothing can be written, or something lies that is not ours to replace."""
-    with reading(folder, "a folder to write"):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder}: a file, not a folder; choose another name")
-        if folder.is_dir() and any(folder.iterdir()):
-            if not overwrite:
-                raise InputError(f"{folder}: not empty; choose another folder, or give --overwrite")
-            if not (folder / "assembly.json").is_file():
-                raise InputError(f"{folder}: holds something else than a result, so it is kept; choose another folder")
-    above = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"{folder}: cannot be made, because {above} cannot be written to; choose another folder")
 
 
 def _write(assembly: Assembly, pieces: Sequence[Given], folder: Path, command: str, pictures: Pictures) -> None:
     record = {**assembly.as_dict(), "command": command}
-    (folder / "assembly.json").write_text(json.dumps(record, indent=2))
-    _write_moved(assembly, pieces, folder / "pieces")
+    (folder / RECORD).write_text(json.dumps(record, indent=2))
+    _write_moved(assembly, pieces, folder / PIECES)
     whole = _whole(assembly, pieces)
     whole.export(folder / "assembled.ply")
     whole.export(folder / "assembled.glb")
