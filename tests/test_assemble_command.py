@@ -62,6 +62,14 @@ def test_the_command_puts_files_together(meshes, tmp_path):
     assert (tmp_path / "out" / "report.html").is_file()
 
 
+def test_the_folder_is_named_as_it_is(clouds, tmp_path):
+    """Brackets are no markup, and a long path is not broken."""
+    out = tmp_path / f"pot [bold] [x] {'long ' * 20}"
+    done = run(clouds, "-o", out, *QUICK, "--no-refine")
+    assert done.exit_code == 0, done.output
+    assert f"open {out / 'report.html'}\n" in done.output
+
+
 def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
     """One pin as a matrix, the other from a result; names with the sign that separates them from the file."""
     import trimesh

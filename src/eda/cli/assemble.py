@@ -140,7 +140,7 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
     if in_place and best.placed.sum() > 1:
         degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))
         console.print(f"against the truth: {degrees:.1f} degrees and {share:.1%} of the size off, over all pairs")
-    console.print(f"open {folder / 'report.html'}")
+    console.print(f"open {escape(str(folder / 'report.html'))}", soft_wrap=True)
 
 
 def _confidence(assembly: Assembly, piece: int) -> str:
