@@ -12,9 +12,10 @@ import trimesh
 from data_files import acted, box, random_motion
 from PIL import Image
 from shapes import lumpy_cloud
+from test_report import contents
 
 from eda import InputError
-from eda.assembly import Alternative, Assembly, Clouds
+from eda.assembly import Alternative, AssembleConfig, Assembly, Clouds, RankConfig
 from eda.data.piece_files import read_pieces, sampled
 from eda.view.deliver import Given, Pictures, deliver
 from eda.view.figures import MOST_TRIANGLES, are_meshes, between
@@ -296,6 +297,37 @@ def test_the_way_between_poses_ends_at_the_second_and_turns_about_the_middles():
         np.testing.assert_allclose(places, np.linspace(places[0], places[-1], 5), atol=1e-12)
         turns = [a[i, :3, :3].T @ b[i, :3, :3] for a, b in zip((start, *way), way, strict=False)]
         np.testing.assert_allclose([np.trace(turn) for turn in turns], np.trace(turns[0]), atol=1e-9)
+
+
+def told_by_report(pieces: list[Given], assembly: Assembly, folder: Path) -> dict:
+    deliver(assembly, pieces, folder / "out", command="a test", overwrite=True, pictures=SMALL)
+    return contents((folder / "out" / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_report_says_that_nothing_was_placed(tmp_path):
+    pieces = [OTHER, replace(OTHER, name="b")]
+    nothing, one, both = (assembly_of(pieces, list(p)) for p in ((False, False), (True, False), (True, True)))
+    assert told_by_report(pieces, both, tmp_path)["note"] == ""
+    assert "No piece could be placed:" in told_by_report(pieces, nothing, tmp_path)["note"]
+    pinned = told_by_report(pieces, replace(one, pinned=(0,)), tmp_path)["note"]
+    assert "No piece could be placed but those that were pinned" in pinned
+    assert "time limit" in told_by_report(pieces, replace(both, stopped=True), tmp_path)["note"]
+
+
+@pytest.mark.parametrize(
+    ("config", "limit", "refinement"),
+    [
+        (AssembleConfig(), "none", "yes"),
+        (AssembleConfig(time_limit=90, ranking=RankConfig(refine=False)), "90 s", "no, samples are judged as they are"),
+    ],
+)
+def test_the_report_tells_settings_in_words(tmp_path, config, limit, refinement):
+    pieces = [OTHER, replace(OTHER, name="b")]
+    told = told_by_report(pieces, replace(assembly_of(pieces), settings=config.as_dict()), tmp_path)
+    facts = dict(told["facts"])
+    assert (facts["time limit"], facts["refinement"], facts["samples"]) == (limit, refinement, "32")
+    assert "about 1 if all breaks are closed" in facts["score"]
+    assert not {"None", "True", "False"} & set(facts.values())
 
 
 # -- all of it or nothing ----------------------------------------------------------------------------------------------

@@ -172,6 +172,14 @@ def test_hostile_names_and_commands_are_shown_as_text(show):
     assert report.events == [("request", report.address)]
 
 
+def test_a_note_is_seen_where_there_is_one(show, report):
+    assert report.page.locator("#note").is_hidden()
+    noted = show(replace(blobs(), note=HOSTILE.replace("\udc80", "")))
+    noted.picture()
+    assert noted.page.locator("#note").is_visible()
+    assert noted.page.locator("#note").text_content() == HOSTILE.replace("\udc80", "")
+
+
 def test_hiding_a_piece_removes_its_colour_alone(report):
     before = report.picture()
     report.page.get_by_label("Show blob 1").uncheck()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,10 @@ _DISCS = 9000  # in a picture of clouds; more look no better
 _FRAME_DISCS = 2400
 _REPORT_POINTS = 60_000  # of all pieces in the report
 _REPORT_PIECE = 3000  # points of one piece at most
+_SCORE = (
+    "0 if nothing touches, about 1 if all breaks are closed (of scans: if all points overlap); surfaces that go on "
+    "across seams add to it"
+)
 
 
 @dataclass(frozen=True)
@@ -114,13 +118,9 @@ class _Shown:
 
 
 def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.Scene:
-    facts: Mapping[str, str] = {
-        "model": assembly.model,
-        "time": f"{assembly.seconds:.1f} s",
-        **{name: str(value) for name, value in assembly.settings.items()},
-    }
     return report.Scene(
         title=f"{len(pieces)} pieces",
+        note=_note(assembly),
         pieces=_report_pieces(pieces),
         alternatives=[
             report.Alternative(
@@ -135,8 +135,35 @@ def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.
             for rank, alternative in enumerate(assembly.alternatives)
         ],
         command=command,
-        facts=dict(facts),
+        facts=_facts(assembly),
     )
+
+
+def _note(assembly: Assembly) -> str:
+    """What the reader of a report must not miss."""
+    notes = []
+    if assembly.is_empty:
+        others = " but those that were pinned" if assembly.pinned else ""
+        notes.append(f"No piece could be placed{others}: none was found to fit. They are drawn side by side.")
+    if assembly.stopped:
+        notes.append("Stopped at the time limit: this is the best that was found until then.")
+    return " ".join(notes)
+
+
+def _facts(assembly: Assembly) -> dict[str, str]:
+    """How the assembly was made, in words."""
+    known = assembly.settings
+    settings: dict[str, str] = {name: str(known[name]) for name in ("samples", "steps", "solver", "seed") if name in known}
+    if "time_limit" in known:
+        settings["time limit"] = "none" if known["time_limit"] is None else f"{known['time_limit']:g} s"
+    if "refine" in known:
+        settings["refinement"] = "yes" if known["refine"] else "no, samples are judged as they are"
+    return {
+        "model": f"{assembly.model} ({assembly.why})",
+        "time": f"{assembly.seconds:.1f} s",
+        **settings,
+        "score": _SCORE,
+    }
 
 
 def _report_pieces(pieces: Sequence[Given]) -> list[report.Piece]:
