@@ -218,6 +218,35 @@ def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+SLOW_TO_WRITE = """
+import time
+import eda.view.report
+from eda.cli import main
+
+def never(path, scene):
+    (path.parent.parent / "writing").touch()
+    time.sleep(600)
+
+eda.view.report.write_report = never
+main()
+"""
+
+
+def test_termination_while_writing_leaves_nothing(clouds, tmp_path):
+    words = ["assemble", clouds, "-o", tmp_path / "out", *QUICK, "--no-refine"]
+    command = subprocess.Popen([sys.executable, "-c", SLOW_TO_WRITE, *map(str, words)], stderr=subprocess.PIPE)
+    try:
+        while not (tmp_path / "writing").exists() and command.poll() is None:
+            time.sleep(0.05)
+        command.terminate()
+        _, errors = command.communicate(timeout=120)
+    finally:
+        command.kill()
+    assert command.returncode == 128 + signal.SIGTERM, errors
+    assert b"Traceback" not in errors
+    assert [p.name for p in tmp_path.iterdir()] == ["writing"]
+
+
 # -- beside it ---------------------------------------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ for command in (assemble, view, models, fracture, prepare, show, train, evaluate
 
 
 def main() -> None:
-    """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted."""
+    """Run a command: 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted, 143 terminated."""
     from eda.errors import InputError
 
     # Read when torch is loaded. Threads that wait for each other spin for 20 microseconds or so instead of many

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +60,7 @@ def assemble(
     check_free(folder, overwrite, pieces)
     config = AssembleConfig(samples, steps, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
-    with stages(hidden=quiet or as_json) as tell:
+    with _terminable(), stages(hidden=quiet or as_json) as tell:
         files = _read(pieces)
         names = [file.name for file in files]
         clouds, normals = zip(*[_points(file, seed) for file in files], strict=True)
@@ -73,6 +76,20 @@ def assemble(
     elif not quiet:
         _print_result(assembly, folder, in_place)
     raise typer.Exit(NOTHING_PLACED if assembly.is_empty else 0)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the command in order, as Ctrl-C does, so that nothing half done is left behind."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def models() -> None:
