@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from stones import moved, scattered, stone
 
-from eda import Assembly, Eda, InputError, assemble, save_assembly, show_assembly
+from eda import Assembly, Eda, InputError, assemble, prepare, save_assembly, show_assembly
 from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, Thinned, judge, refine
 from eda.data import Example
 from eda.view.deliver import Pictures
@@ -139,6 +139,20 @@ def test_what_cannot_be_assembled_is_an_input_error(example, model):
         assemble(clouds, normals, names=["alone"], model=model)
     with pytest.raises(InputError, match="neither a model file nor the name"):
         assemble(clouds, normals, model="fracture-huge")
+
+
+@pytest.mark.parametrize("name", ["../lid", "a/b", "/lid", "..", ".", "", "a\0b", 7, "x" * 300])
+def test_names_that_cannot_be_files_are_refused(example, model, name):
+    clouds, normals, _ = scattered(example)
+    with pytest.raises(InputError, match=r"the name .* of a piece"):
+        prepare(clouds, normals, names=["rim", name], model=model)
+
+
+def test_names_that_pieces_share_are_refused(example, model):
+    clouds, normals, _ = scattered(example)
+    with pytest.raises(InputError, match=r"2 pieces have the name 'lid'"):
+        prepare(clouds, normals, names=["lid", "lid"], model=model)
+    assert prepare(clouds, normals, names=["a..b", "..."], model=model).names == ("a..b", "...")
 
 
 # -- the folder --------------------------------------------------------------------------------------------------------

@@ -62,6 +62,14 @@ def test_the_command_puts_files_together(meshes, tmp_path):
     assert (tmp_path / "out" / "report.html").is_file()
 
 
+def test_the_folder_is_named_as_it_is(clouds, tmp_path):
+    """Brackets are no markup, and a long path is not broken."""
+    out = tmp_path / f"pot [bold] [x] {'long ' * 20}"
+    done = run(clouds, "-o", out, *QUICK, "--no-refine")
+    assert done.exit_code == 0, done.output
+    assert f"open {out / 'report.html'}\n" in done.output
+
+
 def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
     """One pin as a matrix, the other from a result; names with the sign that separates them from the file."""
     import trimesh
@@ -152,12 +160,13 @@ def test_what_lies_in_the_folder_is_replaced_only_on_demand(clouds, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "assembly.json").write_text("old")
-    (out / "old.txt").write_text("old")
-    assert isinstance(run(clouds, "-o", out, *QUICK, "--no-refine").exception, InputError)
-    assert (out / "old.txt").exists()
+    (out / "notes.txt").write_text("mine")
+    for words in ([], ["--overwrite"]):
+        assert isinstance(run(clouds, "-o", out, *QUICK, "--no-refine", *words).exception, InputError)
+        assert (out / "notes.txt").exists()
+    (out / "notes.txt").unlink()
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite", "--quiet").stdout == ""
     assert json.loads((out / "assembly.json").read_text())["schema"] == 1
-    assert not (out / "old.txt").exists()
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -179,7 +188,7 @@ def test_an_interruption_while_writing_leaves_what_was_there(clouds, tmp_path, m
     out = tmp_path / "out"
     out.mkdir()
     (out / "assembly.json").write_text("old")
-    (out / "old.txt").write_text("old")
+    (out / "preview.png").write_text("old")
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -187,17 +196,18 @@ def test_an_interruption_while_writing_leaves_what_was_there(clouds, tmp_path, m
     monkeypatch.setattr("eda.view.report.write_report", interrupted)
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite").exit_code == 130
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert sorted(p.name for p in out.iterdir()) == ["assembly.json", "old.txt"]
+    assert sorted(p.name for p in out.iterdir()) == ["assembly.json", "preview.png"]
 
 
 def test_an_interruption_between_the_old_result_and_the_new_one_leaves_the_old_one(clouds, tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     (out / "assembly.json").write_text("old")
+    (out / "preview.png").write_text("old")
     replaced, once = os.replace, []
 
     def interrupted(source, target):
-        if Path(target) == out and not once:
+        if Path(target) == out / "preview.png" and not once:
             once.append(source)
             raise KeyboardInterrupt
         replaced(source, target)
@@ -206,7 +216,7 @@ def test_an_interruption_between_the_old_result_and_the_new_one_leaves_the_old_o
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite").exit_code == 130
     assert once, "it came that far"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert (out / "assembly.json").read_text() == "old"
+    assert {p.name: p.read_text() for p in out.iterdir()} == {"assembly.json": "old", "preview.png": "old"}
 
 
 def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
@@ -233,6 +243,35 @@ def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
     assert errors == b"eda: interrupted\n"
     assert output == b""
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+SLOW_TO_WRITE = """
+import time
+import eda.view.report
+from eda.cli import main
+
+def never(path, scene):
+    (path.parent.parent / "writing").touch()
+    time.sleep(600)
+
+eda.view.report.write_report = never
+main()
+"""
+
+
+def test_termination_while_writing_leaves_nothing(clouds, tmp_path):
+    words = ["assemble", clouds, "-o", tmp_path / "out", *QUICK, "--no-refine"]
+    command = subprocess.Popen([sys.executable, "-c", SLOW_TO_WRITE, *map(str, words)], stderr=subprocess.PIPE)
+    try:
+        while not (tmp_path / "writing").exists() and command.poll() is None:
+            time.sleep(0.05)
+        command.terminate()
+        _, errors = command.communicate(timeout=120)
+    finally:
+        command.kill()
+    assert command.returncode == 128 + signal.SIGTERM, errors
+    assert b"Traceback" not in errors
+    assert [p.name for p in tmp_path.iterdir()] == ["writing"]
 
 
 # -- beside it ---------------------------------------------------------------------------------------------------------

@@ -172,6 +172,14 @@ def test_hostile_names_and_commands_are_shown_as_text(show):
     assert report.events == [("request", report.address)]
 
 
+def test_a_note_is_seen_where_there_is_one(show, report):
+    assert report.page.locator("#note").is_hidden()
+    noted = show(replace(blobs(), note=HOSTILE.replace("\udc80", "")))
+    noted.picture()
+    assert noted.page.locator("#note").is_visible()
+    assert noted.page.locator("#note").text_content() == HOSTILE.replace("\udc80", "")
+
+
 def test_hiding_a_piece_removes_its_colour_alone(report):
     before = report.picture()
     report.page.get_by_label("Show blob 1").uncheck()
@@ -296,11 +304,16 @@ def test_it_fits_windows_of_any_width_in_both_themes(show, width, scheme):
     assert (picture[5, 5].mean() > 128) == (scheme == "light")
 
 
-def test_meshes_are_drawn_as_surfaces(show):
-    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=np.float64)
+def box_of(side: float, name: str) -> Piece:
+    """A closed cube around the origin, as a mesh."""
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * side / 2
     sides = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
     faces = np.array([[a, b, c] for a, b, c, _ in sides] + [[a, c, d] for a, _, c, d in sides])
-    pieces = [Piece("box", corners, faces=faces), Piece("cloud", lumpy_cloud(1, 160)[0] + [2.5, 0, 0])]
+    return Piece(name, corners, faces=faces)
+
+
+def test_meshes_are_drawn_as_surfaces(show):
+    pieces = [box_of(1, "box"), Piece("cloud", lumpy_cloud(1, 160)[0] + [2, -0.5, -0.5])]
     report = show(Scene("A box", pieces, [Alternative(placed(np.zeros((2, 3))))]))
     picture = report.picture()
     box = where(picture, BLUE)
@@ -309,6 +322,21 @@ def test_meshes_are_drawn_as_surfaces(show):
     assert len(lights) > 1  # its sides stand in different light
     assert report.page.locator("#color-by").is_hidden()
     assert report.events == [("request", report.address)]
+
+
+def test_the_front_wall_of_a_mesh_hides_what_is_behind_it(show):
+    """A box in a box: only the outer one is seen, in the middle too, and a click there picks it."""
+    scene = Scene("Boxes", [box_of(1, "inner"), box_of(2, "outer")], [Alternative(placed(np.zeros((2, 3))))])
+    report = show(scene)
+    picture = report.picture()
+    row, column = middle = [side // 2 for side in picture.shape[:2]]
+    assert len(where(picture, BLUE)) == 0
+    assert np.abs(where(picture, ORANGE) - middle).max(axis=1).min() == 0
+    report.page.locator("#canvas").click(position={"x": column, "y": row})
+    assert report.page.locator("#picked h2").inner_text() == "outer"
+    report.page.get_by_label("Show outer").uncheck()
+    report.page.locator("#canvas").click(position={"x": column, "y": row})
+    assert report.page.locator("#picked h2").inner_text() == "inner"
 
 
 def test_without_a_graphics_context_the_numbers_remain(show):

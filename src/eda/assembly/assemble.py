@@ -22,6 +22,7 @@ from eda.assembly.contact import Scan
 from eda.assembly.evidence import Evidence
 from eda.assembly.match import INSTALL, Matches, can_match, match
 from eda.assembly.motion import inverse
+from eda.assembly.names import checked_names
 from eda.assembly.pins import checked_pins, moved_onto
 from eda.assembly.rank import Candidate, RankConfig, rank
 from eda.assembly.result import Alternative, Assembly
@@ -85,7 +86,8 @@ def assemble(
 ) -> Assembly:
     """Put pieces together: clouds (n_i, 3) of any length, at least two, in one unit of any size.
 
-    Outward normals (n_i, 3) are estimated where there are none. `pins` are motions (4, 4) of pieces whose place is
+    Outward normals (n_i, 3) are estimated where there are none. `names` are those of the files that `save_assembly`
+    writes, so each is of its own. `pins` are motions (4, 4) of pieces whose place is
     known, by name or index. `model` is a model, its file, the name of one that ships with the package, or "none": scans
     can be matched without. It is chosen by what the pieces are if none is given.
     """
@@ -108,13 +110,11 @@ def prepare(
 ) -> Prepared:
     """Check, thin, and choose a model, as `assemble` does."""
     given = Clouds.of(clouds, normals, seed=seed)
-    names = [f"piece {i}" for i in range(len(given))] if names is None else list(names)
-    if len(names) != len(given):
-        raise InputError(f"{len(given)} pieces but {len(names)} names")
+    names = checked_names(names, len(given))
     choice = _choice(model, given)
     network = model if isinstance(model, Eda) else _loaded(choice, device)
     thinned = Thinned.of(given, FEW_POINTS if network is None else network.config.num_points)
-    return Prepared(tuple(names), given, thinned, network, choice, checked_pins(pins or {}, names))
+    return Prepared(names, given, thinned, network, choice, checked_pins(pins or {}, names))
 
 
 def _choice(model: Eda | str | Path | None, clouds: Clouds) -> Choice:

@@ -32,7 +32,7 @@ class Judgement:
     inside: np.ndarray  # (K, N, N) points of i inside j
     joints: np.ndarray  # (K, N, N) symmetric: what each pair adds to the score, both ways together
     pieces: np.ndarray  # (K, N) what each piece gained of what it could
-    score: np.ndarray  # (K,) about 1 if all breaks are closed, 0 if nothing touches
+    score: np.ndarray  # (K,) 0 if nothing touches, about 1 if all breaks are closed; seams can make it more
 
 
 def judge(

@@ -32,7 +32,7 @@ class Alternative:
 
     poses: np.ndarray  # (N, 4, 4) motions of the clouds as they were given; those of unplaced pieces mean nothing
     placed: np.ndarray  # (N,) bool
-    score: float  # of the judge: 1 would be perfect contact of all breaks
+    score: float  # of the judge: about 1 if all breaks are closed, more if surfaces go on across the seams
     probability: float  # that all placed pieces are where they belong
     confidence: np.ndarray  # (N,) in the place of every piece, 0 if unplaced, 1 if pinned
     joints: np.ndarray  # (N, N) confidence in every joint, 0 where two pieces do not touch

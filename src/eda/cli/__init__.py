@@ -63,7 +63,7 @@ def _warning_line(
 
 
 def main() -> None:
-    """Run a command: exit code 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted."""
+    """Run a command: 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted, 143 terminated."""
     from eda.errors import InputError
 
     warnings.formatwarning = _warning_line

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +47,7 @@ def assemble(
         typer.Option(help="A model's name (`eda models`) or file, or none; chosen by the pieces if not given."),
     ] = None,
     device: Annotated[str, typer.Option(help="Where the network runs, as torch calls it.")] = "cpu",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what lies in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a result that lies in the folder.")] = False,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="The pieces lie in their true places: say how far off the result is.")
     ] = False,
@@ -54,12 +57,13 @@ def assemble(
     """Put broken pieces together. Exit code 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
-    from eda.view.deliver import Given, check_free, deliver
+    from eda.view.deliver import Given, deliver
+    from eda.view.result_folder import check_free
 
-    check_free(folder, overwrite)
+    check_free(folder, overwrite, pieces)
     config = AssembleConfig(samples, steps, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
-    with stages(hidden=quiet or as_json) as tell:
+    with _terminable(), stages(hidden=quiet or as_json) as tell:
         files = _read(pieces)
         if not quiet:
             _warn(files)
@@ -77,6 +81,20 @@ def assemble(
     elif not quiet:
         _print_result(assembly, folder, in_place)
     raise typer.Exit(NOTHING_PLACED if assembly.is_empty else 0)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the command in order, as Ctrl-C does, so that nothing half done is left behind."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def models() -> None:
@@ -152,7 +170,7 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
     if in_place and best.placed.sum() > 1:
         degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))
         console.print(f"against the truth: {degrees:.1f} degrees and {share:.1%} of the size off, over all pairs")
-    console.print(f"open {folder / 'report.html'}")
+    console.print(f"open {escape(str(folder / 'report.html'))}", soft_wrap=True)
 
 
 def _confidence(assembly: Assembly, piece: int) -> str:

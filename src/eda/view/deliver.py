@@ -8,35 +8,30 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eda.assembly.result import Assembly
-from eda.data.piece_files.writing import write_cloud
-from eda.data.reading import reading
-from eda.errors import InputError
 from eda.pieces import MIN_POINTS
 from eda.view import report
 from eda.view.animation import gif
 from eda.view.camera import Camera
-from eda.view.colors import FOREIGN, piece_colors
+from eda.view.colors import FOREIGN, as_bytes, piece_colors
 from eda.view.figures import Figures, Given, are_meshes, between, view_of
-
-if TYPE_CHECKING:
-    import trimesh
+from eda.view.moved_pieces import write_moved, write_whole
+from eda.view.result_folder import PIECES, RECORD, check_free, written_whole
 
 _DISCS = 9000  # in a picture of clouds; more look no better
 _FRAME_DISCS = 2400
 _REPORT_POINTS = 60_000  # of all pieces in the report
 _REPORT_PIECE = 3000  # points of one piece at most
-_WHOLE_POINTS = 500_000  # of all pieces in one cloud
-_KEPT = (".ply", ".obj", ".stl", ".off", ".glb")  # formats that are written as they were read
+_SCORE = (
+    "0 if nothing touches, about 1 if all breaks are closed (of scans: if all points overlap); surfaces that go on "
+    "across seams add to it"
+)
 
 
 @dataclass(frozen=True)
@@ -59,109 +54,29 @@ def deliver(
     pictures: Pictures | None = None,
 ) -> None:
     """Write everything into `folder`, which appears only when all of it is there."""
-    check_free(folder, overwrite)
-    making, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{state}") for state in ("partial", "old"))
-    try:
-        making.mkdir(parents=True)
+    check_free(folder, overwrite, [piece.file.path for piece in pieces if piece.file is not None])
+    with written_whole(folder) as making:
         _write(assembly, pieces, making, command, pictures or Pictures())
-        if folder.exists():
-            os.replace(folder, old)  # at once, so that an interruption leaves the one or the other, and whole
-        os.replace(making, folder)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error})") from error
-    finally:
-        if old.exists() and not folder.exists():
-            os.replace(old, folder)
-        for left in (making, old):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def check_free(folder: Path, overwrite: bool) -> None:
-    """Raises `InputError` where nothing can be written, or something lies that is not ours to replace."""
-    with reading(folder, "a folder to write"):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder}: a file, not a folder; choose another name")
-        if folder.is_dir() and any(folder.iterdir()):
-            if not overwrite:
-                raise InputError(f"{folder}: not empty; choose another folder, or give --overwrite")
-            if not (folder / "assembly.json").is_file():
-                raise InputError(f"{folder}: holds something else than a result, so it is kept; choose another folder")
-    above = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"{folder}: cannot be made, because {above} cannot be written to; choose another folder")
 
 
 def _write(assembly: Assembly, pieces: Sequence[Given], folder: Path, command: str, pictures: Pictures) -> None:
     record = {**assembly.as_dict(), "command": command}
-    (folder / "assembly.json").write_text(json.dumps(record, indent=2))
-    _write_moved(assembly, pieces, folder / "pieces")
-    whole = _whole(assembly, pieces)
-    whole.export(folder / "assembled.ply")
-    whole.export(folder / "assembled.glb")
+    (folder / RECORD).write_text(json.dumps(record, indent=2))
+    _write_pieces(assembly, pieces, folder)
     shown = _Shown.of(assembly, pieces)
     (folder / "preview.png").write_bytes(shown.preview(pictures.preview))
     (folder / "assembly.gif").write_bytes(shown.animation(assembly.flow, pictures))
     report.write_report(folder / "report.html", _scene(assembly, pieces, command))
 
 
-def _write_moved(assembly: Assembly, pieces: Sequence[Given], folder: Path) -> None:
-    """Every placed piece by its name: meshes in their own format, with colours and textures; clouds as PLY."""
-    folder.mkdir()
-    for i in np.flatnonzero(assembly.best.placed).tolist():
-        piece, pose, file = pieces[i], assembly.best.poses[i], pieces[i].file
-        if piece.num_triangles is not None:
-            shape, suffix = _mesh(piece)
-            shape.apply_transform(pose).export(folder / f"{piece.name}{suffix}")
-            continue
-        points, normals = (piece.points, piece.normals) if file is None else (file.points, file.normals)
-        turned = None if normals is None else normals @ pose[:3, :3].T
-        write_cloud(folder / f"{piece.name}.ply", _moved(points, pose), turned, None if file is None else file.colors)
-
-
-def _mesh(piece: Given) -> tuple[Any, str]:
-    """The mesh of a piece as trimesh holds it, and the ending of the file to write."""
-    import trimesh
-
-    file = piece.file
-    assert file is not None
-    suffix = file.path.suffix.lower()
-    if file.scene_index is not None or suffix not in _KEPT:
-        return trimesh.Trimesh(file.points, file.faces, vertex_colors=file.colors, process=False), ".ply"
-    loaded: Any = trimesh.load(file.path, process=False)
-    # The pictures of textured OBJ files have names that the pieces would share; GLB holds its own.
-    plain = getattr(getattr(loaded, "visual", None), "kind", "texture") != "texture"
-    return loaded, suffix if plain or suffix != ".obj" else ".glb"
-
-
-def _whole(assembly: Assembly, pieces: Sequence[Given]) -> trimesh.parent.Geometry:
-    """All placed pieces in one mesh, or in one cloud if not all are meshes, coloured by piece."""
-    import trimesh
-
-    placed = np.flatnonzero(assembly.best.placed).tolist()
-    if not placed:
-        return trimesh.PointCloud(np.zeros((1, 3)))
-    tints = (255 * np.c_[piece_colors(len(pieces)), np.ones(len(pieces))]).astype(np.uint8)
-    poses = assembly.best.poses
-    files = [pieces[i].file for i in placed]
-    if all(file is not None and file.faces is not None for file in files):
-        return trimesh.util.concatenate(
-            [
-                trimesh.Trimesh(
-                    _moved(file.points, poses[i]),
-                    file.faces,
-                    vertex_colors=np.tile(tints[i], (len(file.points), 1)),
-                    process=False,
-                )
-                for i, file in zip(placed, files, strict=True)
-                if file is not None
-            ]
-        )
-    clouds = [_moved(pieces[i].points[: _WHOLE_POINTS // len(placed)], poses[i]) for i in placed]
-    return trimesh.PointCloud(np.concatenate(clouds), colors=np.repeat(tints[placed], [len(c) for c in clouds], axis=0))
-
-
-def _moved(points: np.ndarray, pose: np.ndarray) -> np.ndarray:
-    return points @ pose[:3, :3].T + pose[:3, 3]
+def _write_pieces(assembly: Assembly, pieces: Sequence[Given], folder: Path) -> None:
+    """Those that are placed, one by one and, if there are any, all as one."""
+    rows = np.flatnonzero(assembly.best.placed)
+    placed, poses = [pieces[i] for i in rows.tolist()], assembly.best.poses[rows]
+    (folder / PIECES).mkdir()
+    write_moved(placed, poses, folder / PIECES)
+    if placed:
+        write_whole(placed, poses, as_bytes(piece_colors(len(pieces))[rows]), folder)
 
 
 @dataclass(frozen=True)
@@ -203,13 +118,9 @@ class _Shown:
 
 
 def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.Scene:
-    facts: Mapping[str, str] = {
-        "model": assembly.model,
-        "time": f"{assembly.seconds:.1f} s",
-        **{name: str(value) for name, value in assembly.settings.items()},
-    }
     return report.Scene(
         title=f"{len(pieces)} pieces",
+        note=_note(assembly),
         pieces=_report_pieces(pieces),
         alternatives=[
             report.Alternative(
@@ -224,8 +135,37 @@ def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.
             for rank, alternative in enumerate(assembly.alternatives)
         ],
         command=command,
-        facts=dict(facts),
+        facts=_facts(assembly),
     )
+
+
+def _note(assembly: Assembly) -> str:
+    """What the reader of a report must not miss."""
+    notes = []
+    if assembly.is_empty:
+        others = " but those that were pinned" if assembly.pinned else ""
+        notes.append(f"No piece could be placed{others}: none was found to fit. They are drawn side by side.")
+    if assembly.stopped:
+        notes.append("Stopped at the time limit: this is the best that was found until then.")
+    return " ".join(notes)
+
+
+def _facts(assembly: Assembly) -> dict[str, str]:
+    """How the assembly was made, in words."""
+    known = assembly.settings
+    settings: dict[str, str] = {
+        name: str(known[name]) for name in ("samples", "steps", "solver", "seed") if name in known
+    }
+    if "time_limit" in known:
+        settings["time limit"] = "none" if known["time_limit"] is None else f"{known['time_limit']:g} s"
+    if "refine" in known:
+        settings["refinement"] = "yes" if known["refine"] else "no, samples are judged as they are"
+    return {
+        "model": f"{assembly.model} ({assembly.why})",
+        "time": f"{assembly.seconds:.1f} s",
+        **settings,
+        "score": _SCORE,
+    }
 
 
 def _report_pieces(pieces: Sequence[Given]) -> list[report.Piece]:

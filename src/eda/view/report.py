@@ -123,6 +123,7 @@ class Scene:
     title: str
     pieces: Sequence[Piece]  # N
     alternatives: Sequence[Alternative]  # the best first
+    note: str = ""  # what must be known before anything else, such as that nothing was found
     unit: str = ""  # of all lengths, such as "mm"; empty: unknown
     command: str = ""  # that made the report
     facts: Mapping[str, str] = field(default_factory=dict)  # label -> text, in the order in which they are shown
@@ -183,6 +184,7 @@ def _contents(scene: Scene) -> dict[str, Any]:
     stage = _Stage.of(scene)
     return {
         "title": scene.title,
+        "note": scene.note,
         "unit": scene.unit,
         "command": scene.command,
         "facts": list(scene.facts.items()),

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from eda.data.piece_files.piece import Geometry
+from eda.data.piece_files.piece import Geometry, joined
 from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 
@@ -92,8 +92,7 @@ class _Scene:
         parts = [part for part in parts if part.faces is not None] or parts
         if not parts:
             return None
-        joined = _joined(parts)
-        return _placed(joined, place)._replace(label=str(node.get("name") or mesh.get("name") or ""))
+        return _placed(joined(parts), place)._replace(label=str(node.get("name") or mesh.get("name") or ""))
 
     def _primitive(self, primitive: dict[str, Any]) -> Geometry | None:
         mode, attributes = primitive.get("mode", _TRIANGLES), primitive["attributes"]
@@ -160,21 +159,6 @@ def _triangles(corners: np.ndarray, mode: int) -> np.ndarray:
     strip = np.column_stack([corners[:-2], corners[1:-1], corners[2:]])
     strip[1::2] = strip[1::2, [1, 0, 2]]  # every other triangle of a strip is turned around
     return strip
-
-
-def _joined(parts: list[Geometry]) -> Geometry:
-    starts = np.cumsum([0, *(len(part.points) for part in parts)])
-    faces = [part.faces + start for part, start in zip(parts, starts, strict=False) if part.faces is not None]
-    normals, colors = (
-        [p.normals for p in parts if p.normals is not None],
-        [p.colors for p in parts if p.colors is not None],
-    )
-    return Geometry(
-        np.concatenate([part.points for part in parts]),
-        np.concatenate(normals) if len(normals) == len(parts) else None,
-        np.concatenate(faces) if faces else None,
-        np.concatenate(colors) if len(colors) == len(parts) else None,
-    )
 
 
 def _placed(geometry: Geometry, place: np.ndarray) -> Geometry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,20 @@ class Geometry(NamedTuple):
     faces: np.ndarray | None = None  # (f, 3)
     colors: np.ndarray | None = None  # (n, 3) of any type
     label: str = ""  # its name inside the file
+
+
+def joined(parts: Sequence[Geometry]) -> Geometry:
+    """All as one, with the normals and colours that all of them have."""
+    starts = np.cumsum([0, *(len(part.points) for part in parts)])
+    faces = [part.faces + start for part, start in zip(parts, starts, strict=False) if part.faces is not None]
+    normals = [part.normals for part in parts if part.normals is not None]
+    colors = [part.colors for part in parts if part.colors is not None]
+    return Geometry(
+        np.concatenate([part.points for part in parts]),
+        np.concatenate(normals) if len(normals) == len(parts) else None,
+        np.concatenate(faces) if faces else None,
+        np.concatenate(colors) if len(colors) == len(parts) else None,
+    )
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class Painter {
     this.resize(width, height);
     gl.viewport(0, 0, width, height);
     gl.enable(gl.DEPTH_TEST);
+    gl.depthFunc(gl.LEQUAL); // a mesh is as deep in the surface pass as it was in that of the ids
     const least = Math.min(width, height);
     const use = this.pieceProgram.use();
     use.lens(view.zoom, view.pan[0], view.pan[1]);

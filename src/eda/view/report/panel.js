@@ -32,6 +32,8 @@ class Panel {
     Object.assign(this, { data, act });
     byId("title").textContent = data.title;
     byId("summary").textContent = this.summary();
+    byId("note").textContent = data.note;
+    byId("note").hidden = !data.note;
     this.buildAlternatives();
     this.buildColors();
     this.buildPieces();

@@ -61,7 +61,7 @@ in vec3 at, normal;
 in vec2 inDisc;
 in float height, radius;
 uniform int id;
-uniform bool forIds, faceted;
+uniform bool forIds, faceted, isMesh;
 uniform float closeness; // how many radii a sample is wide
 uniform sampler2D ids, surface; // of the pass before; empty for the very first
 out vec4 result;
@@ -84,7 +84,7 @@ void main() {
   if (away > (forIds ? 0.8 : 1.0)) discard;
   ivec2 here = ivec2(gl_FragCoord.xy);
   if (forIds) {
-    if (hangsOver(here)) discard;
+    if (!isMesh && hangsOver(here)) discard;
     result = packed(id, height);
     return;
   }
