@@ -11,7 +11,7 @@ from setuptools.command.build_ext import build_ext
 
 NATIVE = "src/eda/native"
 FILES = ("attention", "attention_baseline", "attention_avx2", "attention_avx512", "points")
-HEADERS = ("attention.h", "attention_body.inc", "pointwise_body.inc", "parallel.h")
+HEADERS = ("attention.h", "attention_body.inc", "nearest_body.inc", "pointwise_body.inc", "parallel.h")
 
 
 class BuildNative(build_ext):

@@ -15,9 +15,10 @@ from scipy.spatial import cKDTree
 
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
+from eda.kernels.nearest import NearestTable
 
-# How many points of a patch are looked for, and of a table of all against all, how many entries at a time.
-MOST_TARGETS, _ENTRIES_AT_ONCE = 1024, 1 << 18
+# How many points of a patch are looked for.
+MOST_TARGETS = 1024
 # How far apart two normals that differ by 60 degrees are, in the trees that see normals as well as places.
 NORMAL_WEIGHT = 0.1
 # How many of the nearest points are asked whether a point touches them or lies behind them.
@@ -38,25 +39,19 @@ class Patch:
     normals: np.ndarray  # (m, 3)
     weights: np.ndarray  # (m,) how likely they are of that kind
     side: int  # the normals of corresponding points are the same (1), opposed (-1), or known up to their sign (0)
-    table: np.ndarray  # (7, m) float32, of (place, weighted normal of the counterpart), see `nearest`
+    table: NearestTable  # of (place, weighted normal of the counterpart)
 
     @staticmethod
     def of(fragment: Fragment, weights: np.ndarray, rows: np.ndarray, *, side: int) -> Patch:
         """Of some rows of a fragment; weights (n,) are those of all its points."""
         points, normals = fragment.points[rows], fragment.normals[rows]
         seen = np.hstack([points, side * NORMAL_WEIGHT * normals])[:MOST_TARGETS]
-        table = np.hstack([seen, -np.square(seen).sum(axis=1, keepdims=True) / 2]).T.astype(np.float32)
-        return Patch(points, normals, weights[rows], side, table)
+        return Patch(points, normals, weights[rows], side, NearestTable(seen))
 
     def nearest(self, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
-        """Which of the first `MOST_TARGETS` points lies nearest in place and normal. (..., 3), (..., 3) -> (...).
-
-        By one product with all of them, |x - y|^2 / 2 = |x|^2 / 2 - (x . y - |y|^2 / 2): for so few, no tree is faster.
-        """
-        seen = np.empty((points.size // 3, 7), dtype=np.float32)
-        seen[:, :3], seen[:, 3:6], seen[:, 6] = points.reshape(-1, 3), NORMAL_WEIGHT * normals.reshape(-1, 3), 1
-        parts = np.array_split(seen, 1 + seen.shape[0] * self.table.shape[1] // _ENTRIES_AT_ONCE)
-        return np.concatenate([(part @ self.table).argmax(axis=1) for part in parts]).reshape(points.shape[:-1])
+        """Which of the first `MOST_TARGETS` points lies nearest in place and normal. (..., 3), (..., 3) -> (...)."""
+        seen = np.concatenate([points.reshape(-1, 3), NORMAL_WEIGHT * normals.reshape(-1, 3)], axis=1)
+        return self.table.nearest(seen).reshape(points.shape[:-1])
 
 
 def counterpart(mine: Patch, points: np.ndarray, normals: np.ndarray, theirs: Patch) -> tuple[np.ndarray, np.ndarray]:

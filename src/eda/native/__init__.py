@@ -43,6 +43,8 @@ _SIGNATURES = {
     "eda_norm_backward_f64": _NORM_BACKWARD,
     "eda_gate_backward_f32": _GATE_BACKWARD,
     "eda_gate_backward_f64": _GATE_BACKWARD,
+    # queries, table; sizes; threads; out.
+    "eda_nearest_f32": [POINTER] * 2 + [INTEGER] * 2 + [ctypes.c_int, POINTER],
     "eda_farthest_points": [POINTER, INTEGER, INTEGER, INTEGER, POINTER, POINTER],
 }
 

@@ -222,3 +222,9 @@ EDA_ATTENTION(double, f64)
 
 EDA_POINTWISE(float, f32)
 EDA_POINTWISE(double, f64)
+
+EDA_EXPORT int eda_nearest_f32(
+    const float* queries, const float* table, int64_t points, int64_t columns, int threads, int64_t* out
+) {
+    return pointwise(chosen(float()).nearest, Nearest<float>{queries, table, columns, out}, points, threads);
+}

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -93,6 +94,16 @@ struct GateBackward {
     T *d_features, *d_toward;  // (P, M, C), (P, M - 1, C)
 };
 
+constexpr int nearest_axes = 7;  // as in eda/kernels/nearest.py
+
+// For every query the column of a table with which its product is largest, the first of several.
+template <typename T>
+struct Nearest {
+    const T *queries, *table;  // (P, axes); (axes, columns), whole registers of columns
+    int64_t columns;
+    int64_t* out;  // (P)
+};
+
 // What one instruction set offers; attention by degree - 1.
 template <typename T>
 struct Kernels {
@@ -110,6 +121,7 @@ struct Kernels {
     void (*gate)(const Gate<T>&, int64_t begin, int64_t end);
     void (*norm_backward)(const Norm<T>&, int64_t begin, int64_t end);
     void (*gate_backward)(const GateBackward<T>&, int64_t begin, int64_t end);
+    void (*nearest)(const Nearest<T>&, int64_t begin, int64_t end);
 };
 
 #if defined(__x86_64__) && (defined(__clang__) || defined(__GNUC__))
