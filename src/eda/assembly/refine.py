@@ -78,7 +78,8 @@ def _step(
                     gradient[near, a] += slope[:, rows]
                     hessian[near, a, i] += square[:, rows, :6]
                     hessian[near, a, j] += square[:, rows, 6:]
-    return moved_about(poses, centers, _solved(hessian, gradient, config.damping))
+    moved = moved_about(poses, centers, _solved(hessian, gradient, config.damping))
+    return np.where(placed[..., None, None], moved, poses)  # a motion of zero may round
 
 
 def _near(evidence: Evidence, centers: np.ndarray, i: int, j: int, radius: float) -> np.ndarray:
