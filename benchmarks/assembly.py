@@ -137,7 +137,7 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             normals.append(other.clouds(other.normals)[0])
         for method in arguments.methods.split(","):
             samples = 1 if method == "one" else arguments.samples
-            config = AssembleConfig(samples=samples, steps=arguments.steps, ranking=METHODS[method])
+            config = AssembleConfig(samples, arguments.steps, arguments.rounds, ranking=METHODS[method])
             clouds = [np.asarray(cloud, dtype=np.float64) for cloud in clouds]
             results.append({"method": method, **run(clouds, normals, own, config, model, index)})
             if arguments.json:
@@ -227,6 +227,7 @@ def main() -> None:
     parser.add_argument("--methods", default="all")
     parser.add_argument("--samples", type=int, default=AssembleConfig().samples)
     parser.add_argument("--steps", type=int, default=AssembleConfig().steps)
+    parser.add_argument("--rounds", type=int, default=AssembleConfig().rounds)
     parser.add_argument("--foreign", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--diagram", type=Path)

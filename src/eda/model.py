@@ -319,6 +319,7 @@ class Eda(nn.Module):
         *,
         solver: str = "rk4",
         steps: int = 20,
+        rounds: int = 1,
         tolerance: float = 1e-3,
         noise: SE3 | None = None,
         pins: Mapping[int, SE3] | None = None,
@@ -327,10 +328,12 @@ class Eda(nn.Module):
     ) -> Trajectory:
         """The flow from noise to `samples` assemblies: poses (S+1, samples, N) in the units of `pieces.points`.
 
+        In further `rounds` (ours) it is followed again from where it ended, as if that were noise; tau counts on.
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
         """
         check_whole("samples", samples, 1, 2**31)
+        check_whole("rounds", rounds, 1, 2**31)
         merged = merge_pinned(pieces, pins) if pins else None
         rigid = merged.pieces if merged else pieces
         velocity_field = self.field(rigid, samples=samples)
@@ -344,6 +347,7 @@ class Eda(nn.Module):
             noise.reshape(-1),
             solver=solver,
             steps=steps,
+            rounds=rounds,
             tolerance=tolerance,
             puzzle=velocity_field.puzzle,
             callback=callback,

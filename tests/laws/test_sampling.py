@@ -26,9 +26,10 @@ class Run:
     solver: str
     steps: int
     tolerance: float = 1e-9
+    rounds: int = 1
 
     def __str__(self) -> str:
-        return f"{self.variant}, {self.solver}"
+        return f"{self.variant}, {self.solver}" + f", {self.rounds} rounds" * (self.rounds > 1)
 
     @cached_property
     def model(self) -> Eda:
@@ -38,7 +39,8 @@ class Run:
         return model
 
     def sample(self, pieces: Pieces, noise: SE3) -> SE3:
-        return self.model.sample(pieces, len(noise), noise=noise, solver=self.solver, steps=self.steps, tolerance=0.1)
+        options = {"solver": self.solver, "steps": self.steps, "rounds": self.rounds, "tolerance": 0.1}
+        return self.model.sample(pieces, len(noise), noise=noise, **options)
 
 
 # The adaptive solver crawls over the jumps of a field whose neighbours change: it gets the one without.
@@ -47,6 +49,7 @@ RUNS = [
     Run("as in the paper", "rk4", 2),
     Run("as in the paper", "rkmk4", 2),
     Run("ours", "rk4", 2),
+    Run("ours", "rk4", 2, rounds=2),
     Run("ours", "adaptive", 3, tolerance=1e-6),
 ]
 in_all_runs = pytest.mark.parametrize("run", RUNS, ids=str)

@@ -346,6 +346,15 @@ def test_without_puzzles_all_pieces_belong_to_one(solver):
     assert trajectory.taus.shape == (5, 1)
 
 
+@all_solvers
+def test_a_second_round_begins_where_the_first_ended(solver):
+    first = walk(smooth(), solver, steps=4)
+    second = integrate(smooth(), first.final, puzzle=PUZZLE, solver=solver, steps=4)
+    both = walk(smooth(), solver, steps=4, rounds=2)
+    assert torch.equal(both.poses.matrix(), torch.cat([first.poses.matrix(), second.poses.matrix()[1:]]))
+    assert torch.equal(both.taus, torch.cat([first.taus, 1 + second.taus[1:]]))
+
+
 # -- callbacks and refusals ----------------------------------------------------------------------------------
 
 
@@ -391,6 +400,7 @@ def test_a_field_that_is_not_finite_raises(solver, bad, since):
         ({"solver": "rk5"}, "rk5"),
         ({"steps": 0}, "steps"),
         ({"steps": -3}, "steps"),
+        ({"rounds": 0}, "rounds"),
         ({"solver": "adaptive", "tolerance": 0.0}, "tolerance"),
         ({"solver": "adaptive", "tolerance": -1e-3}, "tolerance"),
         ({"solver": "adaptive", "tolerance": math.nan}, "tolerance"),

@@ -53,7 +53,8 @@ class AssembleConfig:
     """How hard to try."""
 
     samples: int = 32  # assemblies drawn from the flow
-    steps: int = 20
+    steps: int = 10
+    rounds: int = 2  # how often the flow is followed, each time from where it ended
     solver: str = "rk4"
     seed: int = 0
     ranking: RankConfig = field(default_factory=RankConfig)
@@ -62,6 +63,7 @@ class AssembleConfig:
     def __post_init__(self) -> None:
         check_whole("samples", self.samples, 1, 4096)
         check_whole("steps", self.steps, 1, 10_000)
+        check_whole("rounds", self.rounds, 1, 100)
         check_choice("solver", self.solver, tuple(SOLVERS))
         check_whole("seed", self.seed, 0, 2**63 - 1)
         if self.time_limit is not None:
@@ -69,7 +71,7 @@ class AssembleConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """What a user may choose, as it is written down."""
-        names = ("samples", "steps", "solver", "seed", "time_limit")
+        names = ("samples", "steps", "rounds", "solver", "seed", "time_limit")
         return {**{name: getattr(self, name) for name in names}, "refine": self.ranking.refine}
 
 
@@ -202,13 +204,14 @@ class Prepared:
         pieces, count = suited(self.thinned.pieces, model), rows.stop - rows.start
 
         def tell(at: SolverProgress) -> None:
-            progress("sampling", (rows.start + count * float(at.tau.mean())) / config.samples)
+            progress("sampling", (rows.start + count * float(at.tau.mean()) / config.rounds) / config.samples)
 
         progress("sampling", rows.start / config.samples)
         return model.trajectory(
             pieces,
             count,
             steps=config.steps,
+            rounds=config.rounds,
             solver=config.solver,
             noise=noise,
             pins={i: pin.to(pieces.points) for i, pin in self._network_pins().items()},

@@ -37,7 +37,8 @@ def assemble(
         ),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 32,
-    steps: Annotated[int, typer.Option(min=1, help="Of the solver.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 2,
     solver: Annotated[str, typer.Option(help="rk1, rk4, rkmk4 or adaptive.")] = "rk4",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
     refine: Annotated[bool, typer.Option("--refine/--no-refine", help="Or judge samples as they are.")] = True,
@@ -61,7 +62,7 @@ def assemble(
     from eda.view.result_folder import check_free
 
     check_free(folder, overwrite, pieces)
-    config = AssembleConfig(samples, steps, solver, seed, RankConfig(refine=refine), time_limit)
+    config = AssembleConfig(samples, steps, rounds, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
     with _terminable(), stages(hidden=quiet or as_json) as tell:
         files = _read(pieces)

@@ -36,7 +36,8 @@ def evaluate(
     samples: Annotated[int, typer.Option(min=1, help="Assemblies of a puzzle; its figures are their means.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other noise, for the ± of the table.")] = 3,
     solver: Annotated[str, typer.Option(help="Of the flow, e.g. rk1 or rk4.")] = "rk4",
-    steps: Annotated[int, typer.Option(min=1, help="Of the solver.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 1,
     points: Annotated[int, typer.Option(min=8, help="Points of a puzzle that the network sees, about.")] = 1000,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first puzzles.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the turns of the pieces and of the noise.")] = 0,
@@ -65,7 +66,7 @@ def evaluate(
         return
     if (model is None) == (predictions is None):
         raise InputError("give either --model or --predictions")
-    sampling = Sampling(samples, repeats, solver, steps, points, seed)
+    sampling = Sampling(samples, repeats, solver, steps, rounds, points, seed)
     total = len(source) if limit is None else min(limit, len(source))
     if PROTOCOLS[protocol].score is None and (model is None or save_predictions):
         raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
@@ -116,7 +117,7 @@ def _answers(
         read = read_predictions(predictions)
         return looked_up(read, examples), {"predictions": str(predictions), "seed": read.seed}
     assert model is not None
-    settings = {name: getattr(sampling, name) for name in ("solver", "steps", "points", "seed")}
+    settings = {name: getattr(sampling, name) for name in ("solver", "steps", "rounds", "points", "seed")}
     return sampled(_loaded(model, device), examples, sampling, anchored=anchored), {"model": str(model), **settings}
 
 

@@ -35,12 +35,13 @@ class Sampling:
     repeats: int = 3  # R, with noise of their own, to see how much it matters
     solver: str = "rk4"
     steps: int = 20
+    rounds: int = 1  # how often the flow is followed, each time from where it ended
     points: int = 1000  # of a puzzle that the network sees, about
     seed: int = 0
     batch_points: int = 20_000  # of the puzzles that are sampled together, at most
 
     def __post_init__(self) -> None:
-        for name in ("samples", "repeats", "steps", "points", "batch_points"):
+        for name in ("samples", "repeats", "steps", "rounds", "points", "batch_points"):
             check_whole(name, getattr(self, name), 1, 2**31)
         check_whole("seed", self.seed, 0, 2**63)
 
@@ -177,7 +178,8 @@ def _sample_batch(model: Eda, batch: list[_Part], sampling: Sampling) -> list[An
         noise = _noise(model, batch, sampling, repeat).to(device)
         start = time.perf_counter()
         try:
-            poses = model.sample(pieces, sampling.samples, solver=sampling.solver, steps=sampling.steps, noise=noise)
+            options = {"solver": sampling.solver, "steps": sampling.steps, "rounds": sampling.rounds}
+            poses = model.sample(pieces, sampling.samples, noise=noise, **options)
         except FloatingPointError as error:
             names = f"{batch[0].puzzle.example.name} to {batch[-1].puzzle.example.name}"
             raise InputError(f"the model breaks down on one of the puzzles {names}: {error}") from error

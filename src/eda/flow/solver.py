@@ -168,11 +168,15 @@ def integrate(
     *,
     solver: str = "rk4",
     steps: int = 20,
+    rounds: int = 1,
     tolerance: float = 1e-3,
     puzzle: Tensor | None = None,
     callback: Callback | None = None,
 ) -> Trajectory:
-    """Follow the field from noise (N,) at tau = 0 to tau = 1.
+    """Follow the field from noise (N,) at tau = 0 to tau = 1; in further rounds from where that led, at tau = 0 again.
+
+    Haar noise may be any rotation, so the end of one round is a beginning of the next. tau counts on in what is told
+    and returned: a second round takes it from 1 to 2.
 
     `puzzle` (N,) says which puzzle a piece belongs to (default: all to one). Solvers of a fixed step take `steps` of
     them; "adaptive" begins with a step of 1 / steps and then chooses its own, so that the estimated error of each stays
@@ -180,20 +184,16 @@ def integrate(
     """
     if solver not in SOLVERS:
         raise InputError(f"unknown solver {solver!r}: choose one of {', '.join(SOLVERS)}")
-    if steps < 1:
-        raise InputError(f"steps must be at least 1, got {steps}")
+    if steps < 1 or rounds < 1:
+        raise InputError(f"steps and rounds must be at least 1, got {steps} and {rounds}")
     if not tolerance > 0:
         raise InputError(f"tolerance must be positive, got {tolerance}")
     if puzzle is None:
         puzzle = torch.zeros(len(noise), dtype=torch.long, device=noise.translation.device)
     if puzzle.shape != noise.shape:
         raise InputError(f"{tuple(noise.shape)} poses need as many puzzle indices, got {tuple(puzzle.shape)}")
-    if SOLVERS[solver].table.embedded is None:
-        walk = _fixed_steps(SOLVERS[solver], field, noise, puzzle, steps)
-    else:
-        walk = _adaptive_steps(SOLVERS[solver], field, noise, puzzle, steps, tolerance)
     taus, poses = [_zero_times(noise, puzzle)], [noise]
-    for tau, moved in walk:
+    for tau, moved in _rounds(SOLVERS[solver], field, noise, puzzle, steps, rounds, tolerance):
         _check_finite(moved.translation, taus[-1])
         _check_finite(moved.rotation, taus[-1])
         taus.append(tau)
@@ -201,6 +201,18 @@ def integrate(
         if callback is not None and callback(Progress(len(poses) - 1, tau, moved)):
             break
     return Trajectory(torch.stack(taus), SE3.stack(poses))
+
+
+def _rounds(
+    solver: Solver, field: Field, poses: SE3, puzzle: Tensor, steps: int, rounds: int, tolerance: float
+) -> Iterator[tuple[Tensor, SE3]]:
+    for done in range(rounds):
+        if solver.table.embedded is None:
+            walk = _fixed_steps(solver, field, poses, puzzle, steps)
+        else:
+            walk = _adaptive_steps(solver, field, poses, puzzle, steps, tolerance)
+        for tau, poses in walk:
+            yield tau + done, poses
 
 
 def _check_finite(values: Tensor, tau: Tensor) -> None:

@@ -154,7 +154,7 @@ def _facts(assembly: Assembly) -> dict[str, str]:
     """How the assembly was made, in words."""
     known = assembly.settings
     settings: dict[str, str] = {
-        name: str(known[name]) for name in ("samples", "steps", "solver", "seed") if name in known
+        name: str(known[name]) for name in ("samples", "steps", "rounds", "solver", "seed") if name in known
     }
     if "time_limit" in known:
         settings["time limit"] = "none" if known["time_limit"] is None else f"{known['time_limit']:g} s"
