@@ -155,7 +155,15 @@ def test_an_adaptive_solver_may_take_other_steps_in_every_batch(puzzle):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"solver": "rk9"}, {"samples": 0}, {"steps": 0}, {"seed": -1}, {"time_limit": 0}, {"time_limit": math.nan}],
+    [
+        {"solver": "rk9"},
+        {"samples": 0},
+        {"steps": 0},
+        {"rounds": 0},
+        {"seed": -1},
+        {"time_limit": 0},
+        {"time_limit": math.nan},
+    ],
 )
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
