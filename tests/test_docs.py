@@ -34,7 +34,9 @@ def test_the_page_on_assembling_can_be_copied(snippet, small, tmp_path, monkeypa
         "pose": np.eye(4),
         "poses": np.tile(np.eye(4), (2, 1, 1)),
     }
+    before = set(given)
     exec(compile(snippet, str(PAGE), "exec"), given)
+    assert set(given) - before - {"__builtins__"}, "it made nothing"
 
 
 def test_the_page_has_snippets():
