@@ -25,7 +25,7 @@ from eda.flow.loss import center_velocity, flow_loss, spatial_twist, turned
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, NetworkConfig, Time, Tokens
+from eda.nn import EdaNetwork, NetworkConfig, Pairs, Time, Tokens
 from eda.pieces import Pieces, Puzzle
 from eda.segment import ranges
 from eda.settings import check_choice, check_positive, check_switch, check_whole
@@ -114,7 +114,7 @@ class VelocityField:
         self._last: tuple[Tensor, Tokens] | None = None
         self._copies: Tokens | None = None  # for their places: the features follow tau
         # A time-free encoder's, when it has run already.
-        self._encoded = None if levels is None else network.tokens(pyramid, levels[-1])
+        self._encoded = None if levels is None else network.tokens(pyramid, levels)
         self._centers = pyramid.pieces.centroids().repeat(samples, 1)
         self.puzzle = ranges(pyramid.pieces.counts.repeat(samples))
 
@@ -160,7 +160,9 @@ class VelocityField:
             self._copies = Tokens.cat([one] * self._samples)
         assert one.time is not None
         time = Time(one.time.embedding.repeat(self._samples, 1), self._copies.layout.puzzle)
-        return dataclasses.replace(self._copies, features=one.features.repeat(self._samples, 1, 1), time=time)
+        pairs = Pairs.cat([one.pairs] * self._samples) if one.pairs else None
+        features = one.features.repeat(self._samples, 1, 1)
+        return dataclasses.replace(self._copies, features=features, pairs=pairs, time=time)
 
     def _encode(self, tau: Tensor) -> Tokens:
         """The encoder at tau (B,): it ran once before where it does not see the time."""

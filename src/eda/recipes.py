@@ -60,6 +60,8 @@ def fracture_small() -> TrainConfig:
         channels=32,
         time_in_encoder=False,
         break_head=True,
+        pair_width=64,
+        pair_level=2,
         spacing=0.08,
     )
     return TrainConfig(

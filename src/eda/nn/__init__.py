@@ -3,5 +3,6 @@
 from eda.nn.config import NetworkConfig
 from eda.nn.layers import Time
 from eda.nn.network import EdaNetwork, Tokens
+from eda.nn.pairs import Pairs
 
-__all__ = ["EdaNetwork", "NetworkConfig", "Time", "Tokens"]
+__all__ = ["EdaNetwork", "NetworkConfig", "Pairs", "Time", "Tokens"]

@@ -6,14 +6,12 @@ All it uses are inner products of features and harmonics of the same degree, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
 from eda.graph import Pyramid, nearest_rows
-from eda.lie.wigner import degree_rows, harmonics
 from eda.nn.config import NetworkConfig
+from eda.nn.invariants import beside, by_degree, products
 from eda.nn.layers import EquivariantNorm
 from eda.pieces import Pieces
 
@@ -50,19 +48,9 @@ class BreakHead(nn.Module):
 
     def _views(self, asked: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
         """The invariants of every point and the features of the point it asks. -> (P, views * C)."""
-        reach = self.config.reach(depth + 1)
-        offset = offset / (torch.linalg.vector_norm(offset, dim=-1, keepdim=True) + reach)
-        # Split once: the gradient of a split is one concatenation, that of a slice a large tensor of zeros.
-        by_degree = asked.split([2 * l + 1 for l in range(self.config.max_degree + 1)], dim=1)
-        views = [by_degree[0].squeeze(1), *_products(by_degree, offset, range(1, self.config.max_degree + 1))]
+        degrees = by_degree(asked)
+        offset = beside(offset, self.config.reach(depth + 1))
+        views = [degrees[0].squeeze(1), *products(degrees, offset, range(1, self.config.max_degree + 1))]
         if normals is not None:
-            views += _products(by_degree, normals, self.config.normal_degrees[1:])
+            views += products(degrees, normals, self.config.normal_degrees[1:])
         return torch.cat(views, dim=-1)
-
-
-def _products(by_degree: Sequence[Tensor], directions: Tensor, degrees: range) -> list[Tensor]:
-    """<Y^l(direction), F^l> for every channel, at some degrees. (P, 2l + 1, C) each, (P, 3) -> (P, C) each."""
-    if not degrees:
-        return []
-    spheres = harmonics(directions, degrees[-1])[..., None]
-    return [(spheres[:, degree_rows(l)] * by_degree[l]).sum(1) for l in degrees]

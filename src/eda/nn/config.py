@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
 
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_switch, check_whole
@@ -28,6 +28,9 @@ class NetworkConfig:
     expansion: int = 2  # ours: hidden channels of a feed-forward layer, in multiples of `channels`
     num_knots: int = 16  # ours: control values of a radial function
     break_head: bool = False  # ours: also say which points lie on a break surface
+    pair_width: int = 0  # ours: width of the network that matches pieces by invariants; 0: there is none
+    pair_level: int = 1  # ours: the level of the encoder whose points it matches
+    pair_layers: int = 2  # ours: times that these look at their own piece and at the others
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
     free_network: bool = False  # ablation (e): D_K of edge attention is replaced by a map that breaks equivariance
 
@@ -42,6 +45,9 @@ class NetworkConfig:
         check_whole("num_heads", self.num_heads, 1, 8192)
         check_whole("expansion", self.expansion, 1, 64)
         check_whole("num_knots", self.num_knots, 4, 4096)  # at least 4: a cubic spline
+        check_whole("pair_width (a multiple of 4, or 0 for none)", self.pair_width, 0, 8192)
+        check_whole("pair_level", self.pair_level, 1, 16)
+        check_whole("pair_layers", self.pair_layers, 0, 64)
         check_switch("time_in_encoder", self.time_in_encoder)
         check_switch("break_head", self.break_head)
         check_switch("free_network", self.free_network)
@@ -52,6 +58,10 @@ class NetworkConfig:
             raise InputError(f"ratio must be below 1, got {self.ratio}")
         if self.channels % self.num_heads:
             raise InputError(f"{self.channels} channels do not split into {self.num_heads} heads")
+        if self.pair_width % 4:
+            raise InputError(f"a pair_width of {self.pair_width} does not split into 4 heads")
+        if self.pair_width and self.pair_level > self.num_levels:
+            raise InputError(f"pair_level is {self.pair_level}, but there are {self.num_levels} levels")
         if self.normals == "unoriented" and self.max_degree < 2:
             raise InputError("unoriented normals live in degree 2: max_degree must be at least 2")
 
@@ -61,6 +71,12 @@ class NetworkConfig:
         return range(
             0, self.max_degree + 1, {"oriented": 1, "unoriented": 2, "absent": self.max_degree + 1}[self.normals]
         )
+
+    @property
+    def without_pairs(self) -> NetworkConfig:
+        """The same network without the path that matches pieces."""
+        defaults: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name.startswith("pair_")}
+        return replace(self, **defaults)
 
     def reach(self, level: int) -> float:
         """The unit of length of edges at a level: the points' distance grows as their number shrinks on a surface."""

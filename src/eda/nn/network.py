@@ -29,6 +29,7 @@ from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.breaks import BreakHead
 from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
+from eda.nn.pairs import PairPath, Pairs
 from eda.pieces import Pieces
 from eda.segment import ranges, segment_softmax, segment_sum
 
@@ -64,6 +65,7 @@ class Tokens:
     points: Tensor  # (T, 3)
     within: Edges  # the neighbours in the same piece
     layout: Layout
+    pairs: Pairs | None = None  # what pieces know of each other, where the network asks
     time: Time | None = None  # what the features are attuned to, if they are
 
     @staticmethod
@@ -82,6 +84,7 @@ class Tokens:
                 sizes=torch.cat([tokens.layout.sizes for tokens in batch]),
                 counts=torch.cat([tokens.layout.counts for tokens in batch]),
             ),
+            pairs=Pairs.cat([tokens.pairs for tokens in batch if tokens.pairs]) if batch[0].pairs else None,
         )
 
 
@@ -97,6 +100,7 @@ class EdaNetwork(nn.Module):
         self.embedding = InputEmbedding(config)
         self.time = TimeEmbedding(config.channels)
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
+        self.pairs = PairPath(config) if config.pair_width else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -107,13 +111,15 @@ class EdaNetwork(nn.Module):
 
     def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
-        return self.tokens(pyramid, self.descend(pyramid, tau)[-1])
+        return self.tokens(pyramid, self.descend(pyramid, tau))
 
-    def tokens(self, pyramid: Pyramid, features: Tensor) -> Tokens:
-        """The last level of `descend` as tokens."""
+    @full_precision
+    def tokens(self, pyramid: Pyramid, levels: list[Tensor]) -> Tokens:
+        """From the levels of `descend`: the last one as tokens, and what pieces know of each other."""
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
-        return Tokens(features, level.points, within, Layout(level.sizes, pyramid.pieces.counts))
+        pairs = self.pairs.encode(pyramid, levels) if self.pairs else None
+        return Tokens(levels[-1], level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
@@ -165,11 +171,17 @@ class EdaNetwork(nn.Module):
         within = tokens.within.rotated(pose.rotation)
         blocks = [block[layout.piece] for block in wigner(poses.rotation, config.max_degree)]
         features = rotate_features(tokens.features, blocks)
+        by_pairs = None
+        if self.pairs and tokens.pairs:
+            state = self.pairs(tokens.pairs, poses, tokens.time.embedding[ranges(layout.counts)])
+            features = features + self.pairs.told(state, rows_of(config.max_degree))[layout.piece]
+            by_pairs = self.pairs.velocity(state)
         first, *others = self.croco
         features = first.look_across(features, between, tokens.time)  # type: ignore[operator]
         for croco in others:
             features = croco(features, within, between, tokens.time)
-        return self.head(features, layout.piece, len(layout.sizes), tokens.time)
+        velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
+        return velocity if by_pairs is None else velocity + by_pairs
 
 
 def _time_of(embedding: Tensor | None, sizes: Tensor, counts: Tensor) -> Time | None:

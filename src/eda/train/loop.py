@@ -155,10 +155,11 @@ def _first_model(config: TrainConfig) -> Eda:
     """New weights, or those of the model that the run begins with."""
     if not config.begin_with:
         return Eda(config.model, seed=config.seed)
-    model = Eda.load(config.begin_with)
-    if model.config.network != config.model.network:
+    before, network = Eda.load(config.begin_with), config.model.network
+    if before.config.network not in (network, network.without_pairs):
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
-    model.config = config.model
+    model = Eda(config.model, seed=config.seed)
+    model.load_state_dict(before.state_dict(), strict=False)  # a path between pairs may be new
     return model
 
 
