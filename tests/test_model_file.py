@@ -108,6 +108,7 @@ CONFIGS = {
     "no time in the encoder": network(time_in_encoder=False),
     "unoriented normals": network(normals="unoriented"),
     "no normals": network(normals="absent"),
+    "pairs": network(pair_width=12, pair_level=2, pair_layers=1),
     "every number": network(
         num_levels=1,
         ratio=0.5,
@@ -141,6 +142,33 @@ def test_missing_settings_are_the_defaults():
     """A setting that is added later does not make the files of today unreadable."""
     assert EdaConfig.from_dict({}) == EdaConfig()
     assert EdaConfig.from_dict({"network": {"channels": 8}}).network == NetworkConfig(channels=8)
+
+
+def test_a_model_with_pairs_comes_back(tmp_path):
+    model = Eda(CONFIGS["pairs"], seed=3)
+    model.save(tmp_path / NAME)
+    before, again = model.state_dict(), load(tmp_path / NAME)
+    assert sum(name.startswith("network.pairs.") for name in before) > 10
+    assert before.keys() == again.state_dict().keys()
+    assert all(torch.equal(again.state_dict()[name], tensor) for name, tensor in before.items())
+    pieces, poses = lumpy_pieces(3, 12, dtype=torch.float32), SE3.identity(3)
+    assert torch.equal(again.velocity(pieces, poses, 0.3), model.velocity(pieces, poses, 0.3))
+
+
+def test_a_file_of_before_there_were_pairs_is_read(model, tmp_path):
+    known = {name: value for name, value in dataclasses.asdict(TINY.network).items() if not name.startswith("pair_")}
+    assert len(known) == len(dataclasses.fields(NetworkConfig)) - 3
+    again = load(written(tmp_path / NAME, model.state_dict(), header(settings(network=known))))
+    assert again.config == TINY
+    assert again.network.pairs is None
+    pieces = lumpy_pieces(2, 12, dtype=torch.float32)
+    assert torch.equal(*(m.velocity(pieces, SE3.identity(2), 0.3) for m in (again, model)))
+
+
+def test_a_file_that_promises_pairs_must_have_them(model, tmp_path):
+    path = written(tmp_path / NAME, model.state_dict(), header(network_settings(pair_width=8)))
+    with pytest.raises(InputError, match=r"do not belong together.*network\.pairs\."):
+        load(path)
 
 
 def test_the_file_is_plain_safetensors_with_a_json_config(model, tmp_path):
@@ -286,6 +314,8 @@ BAD_CONFIGS = {
     "max_degree": (network_settings(max_degree=0), "max_degree"),
     "heads that do not split": (network_settings(num_heads=3), "3 heads"),
     "num_knots": (network_settings(num_knots=3), "knots"),
+    "pairs that do not split": (network_settings(pair_width=6), "pair_width of 6"),
+    "pairs beyond the levels": (network_settings(pair_width=8, pair_level=3), "pair_level is 3"),
     "spacing": (network_settings(spacing=0), "spacing"),
     "normals": (network_settings(normals="inward"), "inward"),
     "unoriented normals without degree 2": (network_settings(normals="unoriented", max_degree=1), "degree"),

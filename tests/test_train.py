@@ -207,6 +207,90 @@ def test_a_run_that_is_done_stays_as_it_is(dataset, tmp_path):
     assert_same_bits(trained(config, tmp_path / "run"), trained(config, tmp_path / "run"))
 
 
+# -- what a run begins with --------------------------------------------------------------------------------
+
+
+def with_network(config: TrainConfig, **settings: object) -> TrainConfig:
+    return replace(config, model=replace(config.model, network=replace(config.model.network, **settings)))
+
+
+def saved(config: TrainConfig, path: Path) -> str:
+    """Weights of another seed than the run's."""
+    Eda(config.model, seed=11).save(path)
+    return str(path)
+
+
+def assert_weights(found: Eda, expected: dict[str, Tensor], what: str = "") -> None:
+    """Those whose names begin with `what`; and there are some."""
+    names = [name for name in expected if name.startswith(what)]
+    assert names
+    for name in names:
+        assert torch.equal(found.state_dict()[name], expected[name]), name
+
+
+@pytest.mark.parametrize("pairs", [{}, {"pair_width": 8}])
+def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, pairs):
+    config = with_network(tiny_run(dataset.folder), **pairs)
+    config = replace(config, begin_with=saved(config, tmp_path / "old.safetensors"))
+    run = Run(config, tmp_path, ALONE)
+    for model in (run.model, run.averaged):
+        assert model.state_dict().keys() == Eda(config.model).state_dict().keys()
+        assert_weights(model, Eda(config.model, seed=11).state_dict())
+
+
+def test_a_run_with_pairs_may_begin_with_a_model_without(dataset, tmp_path):
+    """What the model has is taken over, bit by bit; what is new is as the seed of the run makes it."""
+    plain = tiny_run(dataset.folder)
+    begun = replace(plain, begin_with=saved(plain, tmp_path / "old.safetensors"))
+    config = with_network(begun, pair_width=8, pair_layers=1)
+    run = Run(config, tmp_path, ALONE)
+    old, new = Eda(plain.model, seed=11).state_dict(), Eda(config.model, seed=plain.seed).state_dict()
+    for model in (run.model, run.averaged):
+        assert model.config == config.model
+        assert model.state_dict().keys() == new.keys()
+        assert_weights(model, old)
+        assert_weights(model, new, "network.pairs.")
+    assert {name for name in new if not name.startswith("network.pairs.")} == old.keys()
+    assert not torch.equal(old["network.embedding.weight"], new["network.embedding.weight"])
+
+
+def test_a_run_keeps_its_own_settings_beside_the_weights_it_begins_with(dataset, tmp_path):
+    plain = tiny_run(dataset.folder)
+    begun = replace(plain, begin_with=saved(plain, tmp_path / "old.safetensors"))
+    config = replace(begun, model=replace(begun.model, noise_std=0.123))
+    assert Run(config, tmp_path, ALONE).model.config == config.model
+
+
+OTHER_NETWORKS = {
+    "other channels": ({}, {"channels": 4}),
+    "other neighbours": ({}, {"num_neighbors": 5}),
+    "no break head": ({"break_head": False}, {"pair_width": 8}),
+    "no break head in the recipe": ({}, {"break_head": False, "pair_width": 8}),
+    "other channels and new pairs": ({}, {"channels": 4, "pair_width": 8}),
+    "other pairs": ({"pair_width": 8}, {"pair_width": 12}),
+    "other layers of pairs": ({"pair_width": 8, "pair_layers": 1}, {"pair_width": 8}),
+    "pairs that the recipe does without": ({"pair_width": 8}, {}),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NETWORKS)
+def test_a_run_does_not_begin_with_another_network(dataset, tmp_path, name):
+    before, asked = (with_network(tiny_run(dataset.folder), **settings) for settings in OTHER_NETWORKS[name])
+    config = replace(asked, begin_with=saved(before, tmp_path / "old.safetensors"))
+    with pytest.raises(InputError, match=r"old\.safetensors: its network is not the one of this recipe"):
+        Run(config, tmp_path, ALONE)
+
+
+def test_every_weight_of_pairs_takes_part_in_a_step(dataset, tmp_path):
+    run = Run(with_network(tiny_run(dataset.folder), pair_width=8), tmp_path, ALONE)
+    run.advance(run.loader.batches())
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in run.model.parameters())
+    assert sum(float(p.grad.norm()) for p in run.model.network.pairs.parameters()) > 0
+
+
+# -- a run that was stopped --------------------------------------------------------------------------------
+
+
 class Killed(BaseException):
     """Ends a run at once, as a kill does."""
 
