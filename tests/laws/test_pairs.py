@@ -15,6 +15,7 @@ from eda.graph import Level
 from eda.model import Labels
 from eda.nn.pairs import (
     CONTACTS,
+    FAR,
     GRAM,
     KEY_WIDTH,
     PAIR_SCALARS,
@@ -119,8 +120,8 @@ def test_pairs_are_the_permutations_of_two_pieces_of_a_puzzle(counts):
         for i, j in itertools.permutations(range(count), 2)
     ]
     assert list(zip(first, second, partner, strict=True)) == expected
-    assert [expected.index((second[row], first[row], first[row] - second[row] + partner[row])) for row in
-            range(len(first))] == mirror  # fmt: skip
+    row = {pair: number for number, pair in enumerate(zip(first, second, strict=True))}
+    assert mirror == [row[j, i] for i, j in row]
 
 
 def test_a_network_pairs_all_pieces_of_a_puzzle_and_no_others():
@@ -227,6 +228,7 @@ def shifted(expected: dict, start: int) -> dict:
 def test_contacts_are_means_over_one_distribution_over_the_pairs_of_places(variant):
     """Both ways: the marginals of the joint softmax over all places of the two pieces, in ragged puzzles."""
     model, batch, expected, start = model_of(variant), ragged(), {}, 0
+    assert model.network.pairs.encoder.reach == pytest.approx(0.2 * 2**model.network.config.pair_level)
     taus = times_of(Pieces.collate(batch)).split(1)
     for pieces, tau in zip(batch, taus, strict=True):
         pyramid, depth = model.pyramid(pieces), model.network.config.pair_level - 1
@@ -235,6 +237,30 @@ def test_contacts_are_means_over_one_distribution_over_the_pairs_of_places(varia
         expected |= shifted(found, start)
         start += pieces.num_pieces
     assert_same_knowledge(known(pairs_of(model, Pieces.collate(batch))), expected, 1e-7)
+
+
+@torch.no_grad()
+def test_contacts_with_a_partner_do_not_depend_on_how_much_better_others_match():
+    model, pieces = model_of(), puzzle_of([20, 26, 31])
+    model.network.pairs.encoder.match.weight *= 6  # scores hundreds apart: e^-100 of the best is nothing in a sum
+    pyramid = model.pyramid(pieces)
+    levels = model.network.descend(pyramid, times_of(pieces))
+    level, centers = pyramid.levels[model.network.pairs.level], pieces.centroids()
+    expected = by_brute_force(model.network.pairs.encoder, level, levels[model.network.pairs.level], centers)
+    assert_same_knowledge(known(model.network.tokens(pyramid, levels).pairs), expected, 1e-8)
+
+
+def test_a_layer_lets_places_look_where_they_may():
+    """Place by place, where a mask is arbitrary; who sees nobody hears nothing, and harms no gradient."""
+    layer, generator = stirred(Attention(8)), seeded()
+    places = torch.randn(2, 7, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+    visible = torch.rand(2, 7, 7, generator=generator) < 0.4
+    visible[0, 2] = visible[1, :] = False
+    found = layer(places, visible)
+    at = [[[v for v in range(7) if row[v]] for row in puzzle] for puzzle in visible.tolist()]
+    assert_near(found, torch.stack([looked(layer, p, seen) for p, seen in zip(places, at, strict=True)]), 1e-12)
+    gradients = torch.autograd.grad(found.square().sum(), [places, *layer.parameters()])
+    assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 def test_the_choice_is_a_choice():
@@ -306,6 +332,7 @@ def concluded(block: PairBlock, pairs: Pairs, poses: SE3, state: PairState | Non
         found = []
         for j in [second for first, second in told if first == i]:
             way = (places[j] - places[i])[:, None]
+            way = way / torch.sqrt(1 + way.square().sum() / FAR**2)
             mine, theirs = [poses.rotation[i] @ told[i, j][0], way], [poses.rotation[j] @ told[j, i][0], way]
             scalars = [told[i, j][1], told[j, i][1], time[i]]
             if state is not None:
@@ -346,6 +373,12 @@ def test_conclusions_turn_with_the_whole_and_do_not_see_where_it_is():
     assert_near(after.scalars, before.scalars)
     w, u = path.velocity(before).split(3, dim=1)
     assert_near(path.velocity(after), torch.cat([w @ R.T, u @ R.T], dim=1))
+
+
+def test_the_field_does_not_grow_without_bound_as_pieces_lie_farther_apart():
+    model, pieces, g = model_of(), puzzle_of([20, 26, 31]), poses_of(3)
+    far, farther = (velocity_of(model, pieces, SE3(g.rotation, scale * g.translation)) for scale in (1e4, 1e8))
+    torch.testing.assert_close(farther, far, rtol=1e-2, atol=1e-2 * float(far.abs().max()))
 
 
 @torch.no_grad()

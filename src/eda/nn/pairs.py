@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from eda.graph import Across, Level, Pyramid
 from eda.lie import SE3
@@ -36,6 +36,8 @@ PAIR_SCALARS = 2 * CONTACTS  # what else is known of the contacts, and how well 
 STATE_VECTORS = 8  # of a piece
 STATE_SCALARS = 16
 PRODUCTS = 48  # of the vectors of a pair
+HIDDEN = -1e4  # the score of places of the same piece, which do not match
+FAR = 3.0  # in units of the puzzle's size: no piece seems farther off, so that the field stays bounded
 GRAM = 10  # mixtures of vectors of each piece whose inner products are looked at
 
 
@@ -160,13 +162,17 @@ class PairEncoder(nn.Module):
         """
         query, key = self.match(places)[across.rows].unflatten(-1, (2, CONTACTS, KEY_WIDTH)).movedim(-3, 0)
         scores = torch.einsum("bukd,bvkd->bkuv", query, key) / KEY_WIDTH**0.5
-        scores = (scores + scores.mT).masked_fill(~across.foreign[:, None], -1e4)
-        largest = scores.detach().amax(-1, keepdim=True)
-        owner = one_hot(local, most).to(places.dtype)[across.rows] * across.present[..., None]
-        # What is left out by rounding is e^-30 of a place's best match, and gets a floor, not -inf.
-        sums = torch.einsum("bkuv,bvn->bkun", torch.exp(scores - largest), owner)
-        evidence = torch.log(sums + 1e-13) + largest
+        scores = (scores + scores.mT).masked_fill(~across.foreign[:, None], HIDDEN)
+        evidence = _logsumexp(scores, local[across.rows][:, None, None].expand_as(scores), most)
         return evidence.transpose(1, 2)[across.present]
+
+
+def _logsumexp(values: Tensor, group: Tensor, count: int) -> Tensor:
+    """log sum exp over groups of the last axis, each relative to its own largest. (..., S) twice -> (..., count)."""
+    empty = values.new_full((*values.shape[:-1], count), HIDDEN)
+    largest = empty.scatter_reduce(-1, group, values.detach(), reduce="amax")
+    sums = torch.zeros_like(empty).scatter_add(-1, group, torch.exp(values - largest.gather(-1, group)))
+    return largest + torch.log(sums.clamp(min=1))  # one is the largest itself, so only a group of nobody has less
 
 
 class Attention(nn.Module):
@@ -180,7 +186,7 @@ class Attention(nn.Module):
         self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
     def forward(self, places: Tensor, visible: Tensor) -> Tensor:
-        """places (B, S, width), visible (B, S, S) -> (B, S, width). Who sees nobody is left as it was."""
+        """places (B, S, width), visible (B, S, S) -> (B, S, width). Who sees nobody hears nothing."""
         query, key, value = self.look(self.norm(places)).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         anyone = visible.any(-1, keepdim=True)
         seen = scaled_dot_product_attention(query, key, value, attn_mask=(visible | ~anyone)[:, None])
@@ -212,6 +218,7 @@ class PairBlock(nn.Module):
         """poses (N,), time (N, E): the embedding of tau for every piece."""
         centers = poses.act(pairs.centers)
         way = (centers[pairs.second] - centers[pairs.first])[..., None]
+        way = way / (1 + way.square().sum(1, keepdim=True) / FAR**2).sqrt()
         vectors = poses.rotation[pairs.first] @ pairs.vectors
         mine, theirs = [vectors, way], [vectors[pairs.mirror], way]
         known = [pairs.scalars, pairs.scalars[pairs.mirror], time[pairs.first]]
