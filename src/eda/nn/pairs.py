@@ -36,6 +36,7 @@ PAIR_SCALARS = 2 * CONTACTS  # what else is known of the contacts, and how well 
 STATE_VECTORS = 8  # of a piece
 STATE_SCALARS = 16
 PRODUCTS = 48  # of the vectors of a pair
+EXTENT = 4.0  # about that of a piece, in units of the reach of the level that is matched
 HIDDEN = -1e4  # the score of places of the same piece, which do not match
 FAR = 3.0  # in units of the puzzle's size: no piece seems farther off, so that the field stays bounded
 GRAM = 10  # mixtures of vectors of each piece whose inner products are looked at
@@ -129,12 +130,12 @@ class PairEncoder(nn.Module):
         """features (T, M, C) of a level of the pyramid, centers (N, 3) of the pieces, counts (B,) of each puzzle."""
         piece = ranges(level.sizes)
         across = Across.between(piece, ranges(counts)[piece])
-        features, offset = self.norm(features), level.points - centers[piece]
+        features, offset = self.norm(features), (level.points - centers[piece]) / (EXTENT * self.reach)
         places = self._described(features, offset, across)
         evidence = self._evidence(places, piece - starts(counts)[ranges(counts)[piece]], across, int(counts.max()))
         weight = segment_softmax(evidence, piece, len(centers))  # (T, K, n): a place of a contact with each partner
         looks = self.looks(features[:, 1:4]) * torch.tanh(self.gate(places))[:, None]
-        seen = torch.cat([(offset / self.reach / 4)[..., None].expand(-1, -1, CONTACTS), looks], dim=-1)
+        seen = torch.cat([offset[..., None].expand(-1, -1, CONTACTS), looks], dim=-1)
         both = weight.repeat(1, 2, 1)
         first, second, mirror, partner = _ordered_pairs(counts)
         vectors = segment_sum(seen[..., None] * both[:, None], piece, len(centers))[first, :, :, partner]
@@ -144,9 +145,9 @@ class PairEncoder(nn.Module):
 
     def _described(self, features: Tensor, offset: Tensor, across: Across) -> Tensor:
         """Descriptors (T, width) of every place, after looking around in its own piece and in the others."""
-        degrees, reach = by_degree(features), 4 * self.reach
-        toward = products(degrees, beside(offset, reach), range(1, len(degrees)))
-        distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True) / reach
+        degrees = by_degree(features)
+        toward = products(degrees, beside(offset, 1.0), range(1, len(degrees)))
+        distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
         described = self.embedding(torch.cat([degrees[0].squeeze(1), *lengths(degrees), *toward, distance], dim=-1))
         same = ~across.foreign & across.present[:, None]
         padded = described[across.rows]
@@ -203,7 +204,6 @@ class PairBlock(nn.Module):
         # The contacts, the way to the other piece, and what the pieces concluded before.
         vectors = PAIR_VECTORS + 1 + (0 if first else STATE_VECTORS)
         scalars = 2 * PAIR_SCALARS + (0 if first else 2 * STATE_SCALARS) + config.channels
-        self.first = first
         self.mine, self.theirs = (nn.Linear(vectors, GRAM + 2 * PRODUCTS, bias=False) for _ in range(2))
         self.judge = nn.Sequential(
             nn.Linear(3 * GRAM**2 + scalars, width),
