@@ -167,6 +167,8 @@ def print_tables(results: list[dict[str, Any]]) -> None:
     precision = sum(foreign) / max(sum(foreign) + sum(own), 1)
     recall = np.mean(foreign or [0])
     print(f"| | {sum(foreign)} of {len(foreign)} | {sum(own)} of {len(own)} | {precision:.2f} | {recall:.2f} |")
+    if all(result["method"] != "all" for result in results):
+        return  # probabilities are of pooled assemblies
     print("\n| probability of | number | right | mean | calibration error | Brier score |\n|---|---|---|---|---|---|")
     for kind in KINDS:
         probability, right = probabilities(results, kind)
