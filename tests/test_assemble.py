@@ -207,22 +207,3 @@ def test_the_report_is_shown_in_the_browser(assembled, delivered, monkeypatch):
     monkeypatch.setattr("eda.view.saving.save_assembly", lambda assembly, folder: delivered)
     assert show_assembly(assembled) == delivered
     assert opened == [delivered / "report.html"]
-
-
-def test_few_points_are_sampled_on_one_thread_and_torch_gets_its_threads_back(example, model, monkeypatch):
-    seen, trajectory = [], Eda.trajectory
-
-    def watched(self, *given, **options):
-        seen.append(torch.get_num_threads())
-        return trajectory(self, *given, **options)
-
-    monkeypatch.setattr(Eda, "trajectory", watched)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        normals = example.clouds(example.normals)
-        prepare(example.clouds(), normals, model=model).sample(AssembleConfig(samples=1, steps=1, solver="rk1"))
-        assert seen == [1]
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)

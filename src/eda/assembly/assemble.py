@@ -8,8 +8,7 @@ In: the pieces as the user has them, in any unit, place and order. Out: motions 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +38,6 @@ from eda.settings import check_choice, check_positive, check_whole
 
 # More samples in one batch take no less time each, and the limits of memory and time are met less well.
 SAMPLES_AT_ONCE = 8
-# So few points are not worth a second thread: it gains a seventh where nothing else runs, and where something does, the
-# threads wait for each other at every small operation, and it takes six times as long.
-POINTS_OF_ONE_THREAD = 2000
 # Without a network: to how many points the pieces are thinned in all, and how far they are scattered to begin with.
 FEW_POINTS, SCATTER = 1000, 1.0
 
@@ -211,18 +207,17 @@ class Prepared:
             progress("sampling", (rows.start + count * float(at.tau.mean()) / config.rounds) / config.samples)
 
         progress("sampling", rows.start / config.samples)
-        with _one_thread() if len(pieces.points) <= POINTS_OF_ONE_THREAD else nullcontext():
-            return model.trajectory(
-                pieces,
-                count,
-                steps=config.steps,
-                rounds=config.rounds,
-                solver=config.solver,
-                noise=noise,
-                pins={i: pin.to(pieces.points) for i, pin in self._network_pins().items()},
-                generator=generator,
-                callback=tell,
-            )
+        return model.trajectory(
+            pieces,
+            count,
+            steps=config.steps,
+            rounds=config.rounds,
+            solver=config.solver,
+            noise=noise,
+            pins={i: pin.to(pieces.points) for i, pin in self._network_pins().items()},
+            generator=generator,
+            callback=tell,
+        )
 
     def rank(
         self,
@@ -334,17 +329,6 @@ class Prepared:
         anchor = int(best.pieces.argmax())
         onto = best.poses[anchor] @ inverse(flow[-1, anchor])
         return moved_onto(self.pins, self.thinned.to_user(onto @ flow))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Torch on one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _matrices(poses: SE3) -> np.ndarray:
