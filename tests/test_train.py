@@ -432,7 +432,7 @@ def test_a_spike_is_a_loss_far_above_the_usual():
     watcher = silent(TrainConfig())
 
     def trouble(loss: float, gradient: float = 1.0) -> str | None:
-        return watcher.trouble(Step(torch.tensor([loss, 0, 0, 0]), gradient))
+        return watcher.trouble(Step(torch.tensor([loss, 0, 0, 0, 0]), gradient))
 
     assert trouble(1e9) is None, "nothing is usual yet"
     usual = [1.0, 3.0] * 100
@@ -471,7 +471,9 @@ def test_the_log_has_the_means_since_the_last_line(tmp_path):
     watcher = Watcher(config, tmp_path, lines.append)
     watcher.begin(0, 6)
     for step in range(1, 7):
-        watcher.stepped(step, Step(torch.tensor([step, 2.0 * step, 0.0, 1.0]), gradient=step / 10), 0.5, 0.1 * step)
+        watcher.stepped(
+            step, Step(torch.tensor([step, 2.0 * step, 0.0, 1.0, 0.5]), gradient=step / 10), 0.5, 0.1 * step
+        )
     first, second = entries(tmp_path)
     assert (first["step"], first["loss"], first["rotation"], first["breaks"]) == (3, 2.0, 4.0, 1.0)
     assert (second["step"], second["loss"], second["gradient"]) == (6, 5.0, 0.6)
@@ -533,7 +535,7 @@ def test_nobody_hears_of_a_run_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     watcher = silent(replace(TrainConfig(), watch=WatchConfig(log_every=1)))
     watcher.begin(0, 2)
-    watcher.stepped(1, Step(torch.zeros(4), 1.0), 1.0, 0.0)
+    watcher.stepped(1, Step(torch.zeros(5), 1.0), 1.0, 0.0)
     watcher.report_trouble("none", 1)
     assert not list(tmp_path.iterdir())
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from eda.cloud import farthest_points, spatial_order
 from eda.pieces import Pieces
-from eda.segment import starts
+from eda.segment import padded, starts
 
 
 @dataclass(frozen=True)
@@ -225,10 +225,7 @@ class Across:
     @staticmethod
     def between(piece: Tensor, puzzle: Tensor) -> Across:
         """From the piece (T,) and the puzzle (T,) of every point, puzzles one after the other."""
-        sizes = torch.bincount(puzzle)
-        column = torch.arange(int(sizes.max()), device=piece.device)
-        present = column < sizes[:, None]
-        rows = starts(sizes)[:, None] + torch.where(present, column, 0)
+        rows, present = padded(torch.bincount(puzzle))
         owner = piece[rows]
         return Across(rows, present, (owner[:, :, None] != owner[:, None, :]) & present[:, None, :])
 

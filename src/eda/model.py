@@ -25,7 +25,7 @@ from eda.flow.loss import center_velocity, flow_loss, spatial_twist, turned
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, NetworkConfig, Pairs, Time, Tokens
+from eda.nn import EdaNetwork, Motions, NetworkConfig, Pairs, Time, Tokens, matching_loss
 from eda.pieces import Pieces, Puzzle
 from eda.segment import ranges
 from eda.settings import check_choice, check_positive, check_switch, check_whole
@@ -43,6 +43,7 @@ class EdaConfig:
     tau_sampler: str = "logit_normal"
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
+    match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
@@ -52,6 +53,7 @@ class EdaConfig:
         check_choice("tau_sampler", self.tau_sampler, tuple(TAU_SAMPLERS))
         check_positive("translation_weight", self.translation_weight)
         check_positive("break_weight", self.break_weight)
+        check_positive("match_weight", self.match_weight)
         check_whole("num_points", self.num_points, 1, 2**40)
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
@@ -74,11 +76,12 @@ class Labels:
 
 @dataclass(frozen=True)
 class TrainingLoss:
-    """Means over the pieces of a puzzle, then over puzzles; of the break head, over points."""
+    """Means over the pieces of a puzzle, then over puzzles; of the break head over points, of matches over places."""
 
     rotation: Tensor  # |dw|^2
     translation: Tensor  # |du|^2
     breaks: Tensor | None  # cross-entropy
+    matches: Tensor | None  # cross-entropy
     total: Tensor  # what is minimised
 
 
@@ -105,7 +108,7 @@ class VelocityField:
         samples: int = 1,
         *,
         body_twist: bool = False,
-        levels: list[Tensor] | None = None,
+        encoded: Tokens | None = None,
     ) -> None:
         self._network = network
         self._pyramid = pyramid
@@ -113,8 +116,7 @@ class VelocityField:
         self._body_twist = body_twist
         self._last: tuple[Tensor, Tokens] | None = None
         self._copies: Tokens | None = None  # for their places: the features follow tau
-        # A time-free encoder's, when it has run already.
-        self._encoded = None if levels is None else network.tokens(pyramid, levels)
+        self._encoded = encoded  # by a time-free encoder, when it has run already
         self._centers = pyramid.pieces.centroids().repeat(samples, 1)
         self.puzzle = ranges(pyramid.pieces.counts.repeat(samples))
 
@@ -161,8 +163,9 @@ class VelocityField:
         assert one.time is not None
         time = Time(one.time.embedding.repeat(self._samples, 1), self._copies.layout.puzzle)
         pairs = Pairs.cat([one.pairs] * self._samples) if one.pairs else None
+        motions = Motions.cat([one.motions] * self._samples) if one.motions else None
         features = one.features.repeat(self._samples, 1, 1)
-        return dataclasses.replace(self._copies, features=features, pairs=pairs, time=time)
+        return dataclasses.replace(self._copies, features=features, pairs=pairs, motions=motions, time=time)
 
     def _encode(self, tau: Tensor) -> Tokens:
         """The encoder at tau (B,): it ran once before where it does not see the time."""
@@ -258,7 +261,7 @@ class Eda(nn.Module):
         check_whole("draws", draws, 1, 2**31)
         pieces = puzzle.pieces
         labels = labels or Labels()
-        velocity_field, breaks = self._field_and_breaks(pyramid or self.pyramid(pieces), draws, labels)
+        velocity_field, breaks, matches = self._field_and_sides(pyramid or self.pyramid(pieces), draws, labels, puzzle)
         own = None if labels.own is None else labels.own.repeat(draws)
         num_puzzles = draws * pieces.num_puzzles
         noise = sample_noise(pieces, self.config.noise_std, samples=draws, generator=generator).reshape(-1)
@@ -275,25 +278,34 @@ class Eda(nn.Module):
             num_puzzles,
             self.config.translation_weight,
         )
-        total = flow.total if breaks is None else flow.total + self.config.break_weight * breaks
-        return TrainingLoss(flow.rotation, flow.translation, breaks, total)
+        total = flow.total
+        for side, weight in ((breaks, self.config.break_weight), (matches, self.config.match_weight)):
+            total = total if side is None else total + weight * side
+        return TrainingLoss(flow.rotation, flow.translation, breaks, matches, total)
 
-    def _field_and_breaks(self, pyramid: Pyramid, draws: int, labels: Labels) -> tuple[VelocityField, Tensor | None]:
-        """The field of `draws` copies, and the loss of the break head where there is one with labels.
+    def _field_and_sides(
+        self, pyramid: Pyramid, draws: int, labels: Labels, puzzle: Puzzle
+    ) -> tuple[VelocityField, Tensor | None, Tensor | None]:
+        """The field of `draws` copies, and what is learned beside it: breaks, where they are labelled, and matches.
 
-        A time-free encoder runs once for both. One that sees tau is read at tau = 1 by the break head.
+        A time-free encoder runs once for all. One that sees tau is read at tau = 1 by the break head.
         """
-        plain = self.field(pyramid, samples=draws)
-        if labels.on_break is None or self.network.breaks is None:
-            return plain, None
-        levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
+        network, plain = self.network, self.field(pyramid, samples=draws)
+        on_break = None if network.breaks is None else labels.on_break
+        if on_break is None and network.matcher is None:
+            return plain, None, None
+        levels = network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
+        breaks = None if on_break is None else self._break_loss(pyramid, levels, on_break)
+        if network.config.time_in_encoder:
+            return plain, breaks, None
+        tokens = network.tokens(pyramid, levels)
+        shared = VelocityField(network, pyramid, draws, body_twist=self.config.body_twist, encoded=tokens)
+        found = tokens.matching
+        return shared, breaks, None if found is None else matching_loss(found, puzzle.solution, labels.own)
+
+    def _break_loss(self, pyramid: Pyramid, levels: list[Tensor], on_break: Tensor) -> Tensor:
         logits = self.network.break_logits(pyramid, levels)
-        wanted = labels.on_break[pyramid.order].to(logits.dtype)
-        breaks = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
-        if self.config.network.time_in_encoder:
-            return plain, breaks
-        shared = VelocityField(self.network, pyramid, draws, body_twist=self.config.body_twist, levels=levels)
-        return shared, breaks
+        return nn.functional.binary_cross_entropy_with_logits(logits, on_break[pyramid.order].to(logits.dtype))
 
     @torch.no_grad()
     def break_probability(self, pieces: Pieces | Pyramid, at: Pieces | None = None) -> Tensor:

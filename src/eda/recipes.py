@@ -73,22 +73,23 @@ def fracture_small() -> TrainConfig:
 
 
 def scan_small() -> TrainConfig:
-    """Pairs of indoor scans on a CPU, by normals of unknown sign; crops make many pairs of few."""
+    """Pairs of indoor scans on a CPU, by normals of unknown sign; crops and mirror images make many pairs of few."""
     network = NetworkConfig(
-        num_levels=3,
+        num_levels=2,
         num_blocks=2,
-        num_neighbors=8,
+        num_neighbors=32,
         cross_neighbors=None,
         channels=32,
         time_in_encoder=False,
         normals="unoriented",
+        match_width=64,
         spacing=0.07,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.64, num_points=1000),
-        OptimizerConfig(steps=20_000, lr=2e-3, final_lr=0.02, warmup=300, weight_decay=0.01, ema=0.999),
-        DataConfig(points_per_batch=6_000, draws=4, augmentation=Augmentation(keep=0.6)),
-        WatchConfig(),
+        EdaConfig(network, noise_std=0.64, tau_sampler="uniform", num_points=1000),
+        OptimizerConfig(steps=3_000, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
+        DataConfig(points_per_batch=8_000, draws=4, augmentation=Augmentation(keep=0.6, mirror=0.5)),
+        WatchConfig(checkpoint_every=100, validate_every=500, validation_puzzles=72),
     )
 
 

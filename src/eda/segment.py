@@ -40,3 +40,13 @@ def ranges(sizes: Tensor) -> Tensor:
 def starts(sizes: Tensor) -> Tensor:
     """Where each group begins: (2, 3) -> (0, 2)."""
     return sizes.cumsum(0) - sizes
+
+
+def padded(sizes: Tensor, least: int = 0) -> tuple[Tensor, Tensor]:
+    """Groups of these sizes, one after the other, as a table: the rows (G, m) of each, and which are not padding.
+
+    What is padded is a group's first row. The table has `least` columns or more.
+    """
+    column = torch.arange(max(int(sizes.max()), least), device=sizes.device)
+    present = column < sizes[:, None]
+    return starts(sizes)[:, None] + torch.where(present, column, 0), present

@@ -16,11 +16,12 @@ class Augmentation:
     """Which changes may happen, each by chance."""
 
     keep: float = 1.0  # scans are cropped to a share of their points drawn from [keep, 1]; the authors use 0.7
+    mirror: float = 0.0  # probability of becoming its mirror image, for which there are as many rooms as objects
     drop: float = 0.0  # probability of losing a piece, where more than two are left
     foreign: float = 0.0  # probability of gaining a piece of another example
 
     def __post_init__(self) -> None:
-        for name in ("keep", "drop", "foreign"):
+        for name in ("keep", "mirror", "drop", "foreign"):
             check_share(name, getattr(self, name))
 
     @property
@@ -32,6 +33,8 @@ class Augmentation:
         """A changed example; `another` is the one that a foreign piece is taken from, where there is one."""
         if self.keep < 1:
             example = crop(example, self.keep, rng)
+        if self.mirror and rng.random() < self.mirror:  # who asks for none draws as before
+            example = mirrored(example)
         if rng.random() < self.drop and example.num_pieces > 2:
             example = without_piece(example, int(rng.integers(example.num_pieces)))
         if rng.random() < self.foreign and another is not None:
@@ -49,6 +52,14 @@ def crop(example: Example, keep: float, rng: np.random.Generator) -> Example:
         sizes.append(size)
     # What is left of a farthest-point order after a cut is none, so the gaps are dropped.
     return replace(example, gaps=None).rows(np.concatenate(chosen), np.array(sizes, dtype=np.int64))
+
+
+def mirrored(example: Example) -> Example:
+    """The mirror image; which plane is the mirror does not matter, since a turn of the whole does not."""
+    flip = np.array([-1, 1, 1], dtype=np.float32)
+    return replace(
+        example, points=example.points * flip, normals=None if example.normals is None else example.normals * flip
+    )
 
 
 def without_piece(example: Example, piece: int) -> Example:

@@ -31,6 +31,9 @@ class NetworkConfig:
     pair_width: int = 0  # ours: width of the network that matches pieces by invariants; 0: there is none
     pair_level: int = 1  # ours: the level of the encoder whose points it matches
     pair_layers: int = 2  # ours: times that these look at their own piece and at the others
+    match_width: int = 0  # ours: width of the network that finds places which two pieces share; 0: there is none
+    match_level: int = 1  # ours: the level of the encoder whose points are these places
+    match_layers: int = 3  # ours: times that these look at their own piece and at the others
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
     free_network: bool = False  # ablation (e): D_K of edge attention is replaced by a map that breaks equivariance
 
@@ -48,6 +51,9 @@ class NetworkConfig:
         check_whole("pair_width (a multiple of 4, or 0 for none)", self.pair_width, 0, 8192)
         check_whole("pair_level", self.pair_level, 1, 16)
         check_whole("pair_layers", self.pair_layers, 0, 64)
+        check_whole("match_width (a multiple of 4, or 0 for none)", self.match_width, 0, 8192)
+        check_whole("match_level", self.match_level, 1, 16)
+        check_whole("match_layers", self.match_layers, 0, 64)
         check_switch("time_in_encoder", self.time_in_encoder)
         check_switch("break_head", self.break_head)
         check_switch("free_network", self.free_network)
@@ -58,10 +64,14 @@ class NetworkConfig:
             raise InputError(f"ratio must be below 1, got {self.ratio}")
         if self.channels % self.num_heads:
             raise InputError(f"{self.channels} channels do not split into {self.num_heads} heads")
-        if self.pair_width % 4:
-            raise InputError(f"a pair_width of {self.pair_width} does not split into 4 heads")
-        if self.pair_width and self.pair_level > self.num_levels:
-            raise InputError(f"pair_level is {self.pair_level}, but there are {self.num_levels} levels")
+        for part in ("pair", "match"):
+            width, level = getattr(self, f"{part}_width"), getattr(self, f"{part}_level")
+            if width % 4:
+                raise InputError(f"a {part}_width of {width} does not split into 4 heads")
+            if width and level > self.num_levels:
+                raise InputError(f"{part}_level is {level}, but there are {self.num_levels} levels")
+        if self.match_width and self.time_in_encoder:
+            raise InputError("places are matched once for all times: match_width needs time_in_encoder=False")
         if self.normals == "unoriented" and self.max_degree < 2:
             raise InputError("unoriented normals live in degree 2: max_degree must be at least 2")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from eda.lie.wigner import degree_rows, harmonics
@@ -35,3 +36,19 @@ def lengths(degrees: Sequence[Tensor]) -> list[Tensor]:
 def beside(offset: Tensor, reach: float) -> Tensor:
     """An offset (P, 3) as a vector shorter than one: its direction, and how long it is in units of `reach`."""
     return offset / ((offset.square().sum(-1, keepdim=True) + 1e-12).sqrt() + reach)
+
+
+def described(features: Tensor, offset: Tensor) -> Tensor:
+    """A place by its invariants: its features (P, M, C), and how they lie to its offset (P, 3) from the piece's centre.
+
+    -> (P, described_width).
+    """
+    degrees = by_degree(features)
+    toward = products(degrees, beside(offset, 1.0), range(1, len(degrees)))
+    distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
+    return torch.cat([degrees[0].squeeze(1), *lengths(degrees), *toward, distance], dim=-1)
+
+
+def described_width(max_degree: int, channels: int) -> int:
+    """The width of what `described` gives."""
+    return (2 * max_degree + 1) * channels + 1

@@ -29,7 +29,10 @@ from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.breaks import BreakHead
 from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
+from eda.nn.matching import Matcher, Matching
+from eda.nn.motions import MotionPath
 from eda.nn.pairs import PairPath, Pairs
+from eda.nn.proposals import Motions, propose
 from eda.pieces import Pieces
 from eda.segment import ranges, segment_softmax, segment_sum
 
@@ -66,6 +69,8 @@ class Tokens:
     within: Edges  # the neighbours in the same piece
     layout: Layout
     pairs: Pairs | None = None  # what pieces know of each other, where the network asks
+    matching: Matching | None = None  # which places they share, for the loss; copies do without
+    motions: Motions | None = None  # by which motions they may fit
     time: Time | None = None  # what the features are attuned to, if they are
 
     @staticmethod
@@ -85,6 +90,7 @@ class Tokens:
                 counts=torch.cat([tokens.layout.counts for tokens in batch]),
             ),
             pairs=Pairs.cat([tokens.pairs for tokens in batch if tokens.pairs]) if batch[0].pairs else None,
+            motions=Motions.cat([t.motions for t in batch if t.motions]) if batch[0].motions else None,
         )
 
 
@@ -101,6 +107,8 @@ class EdaNetwork(nn.Module):
         self.time = TimeEmbedding(config.channels)
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
         self.pairs = PairPath(config) if config.pair_width else None
+        self.matcher = Matcher(config) if config.match_width else None
+        self.motions = MotionPath(config) if config.match_width else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -119,7 +127,11 @@ class EdaNetwork(nn.Module):
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
         pairs = self.pairs.encode(pyramid, levels) if self.pairs else None
-        return Tokens(levels[-1], level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
+        tokens = Tokens(levels[-1], level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
+        if self.matcher is None:
+            return tokens
+        matching = self.matcher(pyramid, levels)
+        return replace(tokens, matching=matching, motions=propose(matching, pyramid.pieces.centroids()))
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
@@ -181,7 +193,11 @@ class EdaNetwork(nn.Module):
         for croco in others:
             features = croco(features, within, between, tokens.time)
         velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
-        return velocity if by_pairs is None else velocity + by_pairs
+        velocity = velocity if by_pairs is None else velocity + by_pairs
+        if self.motions and tokens.motions:
+            puzzle = ranges(layout.counts)
+            velocity = self.motions(tokens.motions, poses, tau[puzzle], tokens.time.embedding[puzzle], velocity)
+        return velocity
 
 
 def _time_of(embedding: Tensor | None, sizes: Tensor, counts: Tensor) -> Time | None:

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
 from eda.graph import Across, Level, Pyramid
 from eda.lie import SE3
 from eda.nn.config import NetworkConfig
-from eda.nn.invariants import beside, by_degree, lengths, products
+from eda.nn.invariants import described, described_width
 from eda.nn.layers import EquivariantNorm
+from eda.nn.transformer import Attention, look_around
 from eda.segment import ranges, segment_softmax, segment_sum, starts
 
 NUM_BLOCKS = 2  # the second hears what the first concluded
@@ -118,7 +118,7 @@ class PairEncoder(nn.Module):
         channels, width = config.channels, config.pair_width
         self.reach = config.reach(config.pair_level)
         self.norm = EquivariantNorm(channels)
-        self.embedding = nn.Linear((2 * config.max_degree + 1) * channels + 1, width)
+        self.embedding = nn.Linear(described_width(config.max_degree, channels), width)
         self.inside = nn.ModuleList(Attention(width) for _ in range(config.pair_layers))
         self.across = nn.ModuleList(Attention(width) for _ in range(config.pair_layers))
         self.match = nn.Linear(width, 2 * CONTACTS * KEY_WIDTH)
@@ -145,15 +145,7 @@ class PairEncoder(nn.Module):
 
     def _described(self, features: Tensor, offset: Tensor, across: Across) -> Tensor:
         """Descriptors (T, width) of every place, after looking around in its own piece and in the others."""
-        degrees = by_degree(features)
-        toward = products(degrees, beside(offset, 1.0), range(1, len(degrees)))
-        distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
-        described = self.embedding(torch.cat([degrees[0].squeeze(1), *lengths(degrees), *toward, distance], dim=-1))
-        same = ~across.foreign & across.present[:, None]
-        padded = described[across.rows]
-        for inside, other in zip(self.inside, self.across, strict=True):
-            padded = other(inside(padded, same), across.foreign)
-        return padded[across.present]
+        return look_around(self.embedding(described(features, offset)), across, self.inside, self.across)
 
     def _evidence(self, places: Tensor, local: Tensor, across: Across, most: int) -> Tensor:
         """How well a place matches the best places of each partner, for each contact. -> (T, K, n).
@@ -174,25 +166,6 @@ def _logsumexp(values: Tensor, group: Tensor, count: int) -> Tensor:
     largest = empty.scatter_reduce(-1, group, values.detach(), reduce="amax")
     sums = torch.zeros_like(empty).scatter_add(-1, group, torch.exp(values - largest.gather(-1, group)))
     return largest + torch.log(sums.clamp(min=1))  # one is the largest itself, so only a group of nobody has less
-
-
-class Attention(nn.Module):
-    """A layer of an ordinary transformer, on invariants: who may look at whom is a mask."""
-
-    def __init__(self, width: int, num_heads: int = 4) -> None:
-        super().__init__()
-        self.num_heads = num_heads
-        self.norm, self.norm_feed = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.look, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-
-    def forward(self, places: Tensor, visible: Tensor) -> Tensor:
-        """places (B, S, width), visible (B, S, S) -> (B, S, width). Who sees nobody hears nothing."""
-        query, key, value = self.look(self.norm(places)).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        anyone = visible.any(-1, keepdim=True)
-        seen = scaled_dot_product_attention(query, key, value, attn_mask=(visible | ~anyone)[:, None])
-        places = places + self.output(seen.transpose(1, 2).flatten(2)) * anyone
-        return places + self.feed(self.norm_feed(places))
 
 
 class PairBlock(nn.Module):

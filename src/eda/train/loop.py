@@ -44,7 +44,7 @@ class Objective(nn.Module):
         self.model, self.config = model, config
 
     def forward(self, batch: Batch, number: int) -> Tensor:
-        """The parts of the loss on batch `number` of all batches: (total, rotation, translation, breaks)."""
+        """The parts of the loss on batch `number` of all batches: (total, rotation, translation, breaks, matches)."""
         seed = np.random.SeedSequence([self.config.seed, number]).generate_state(1, np.uint64)[0] >> 1
         device = batch.pyramid.pieces.points.device
         loss = self.model.loss(
@@ -56,7 +56,8 @@ class Objective(nn.Module):
         )
         breaks = self._no_breaks() if loss.breaks is None else loss.breaks
         total = loss.total + breaks if loss.breaks is None else loss.total
-        return torch.stack([total, loss.rotation, loss.translation, breaks])
+        matches = torch.zeros_like(breaks) if loss.matches is None else loss.matches
+        return torch.stack([total, loss.rotation, loss.translation, breaks, matches])
 
     def _no_breaks(self) -> Tensor:
         """Zero, in which every weight of a break head has its part.
