@@ -161,3 +161,33 @@ def haar_p_value(rotation: Tensor) -> float:
     """Kolmogorov-Smirnov: how well the angles of rotations follow Haar's density (1 - cos a) / pi."""
     angle = Rotation.from_matrix(rotation.double().numpy()).magnitude()
     return float(kstest(angle, lambda a: (a - np.sin(a)) / np.pi).pvalue)
+
+
+# -- places of pieces that look at each other ---------------------------------------------------------------
+
+
+def invariants(features: Tensor, offset: Tensor, reach: float) -> Tensor:
+    """Of every place: its scalars, the lengths of its features, how they lie to the offset, and its length."""
+    distance = offset.norm(dim=1, keepdim=True)
+    degrees = range(1, round(features.shape[1] ** 0.5))
+    parts = [features[:, l * l : (l + 1) ** 2] for l in degrees]
+    lengths = [(part.square().sum(1) + 1e-6).sqrt() for part in parts]
+    spheres = [o3.spherical_harmonics(l, offset / (distance + reach), False, "component") for l in degrees]
+    toward = [torch.einsum("pm,pmc->pc", sphere, part) for sphere, part in zip(spheres, parts, strict=True)]
+    return torch.cat([features[:, 0], *lengths, *toward, distance / reach], dim=1)
+
+
+def looked(layer: nn.Module, places: Tensor, at: list[list[int]]) -> Tensor:
+    """A layer of a transformer, place by place and head by head: place i looks at those in at[i]."""
+    query, key, value = (
+        part.unflatten(1, (4, -1)).unbind(1) for part in layer.look(layer.norm(places)).chunk(3, dim=1)
+    )
+    rows = []
+    for i, others in enumerate(at):
+        place = places[i]
+        if others:
+            scores = [k[others] @ q[i] / len(q[i]) ** 0.5 for q, k in zip(query, key, strict=True)]
+            seen = [torch.softmax(s, 0) @ v[others] for s, v in zip(scores, value, strict=True)]
+            place = place + layer.output(torch.cat(seen))
+        rows.append(place + layer.feed(layer.norm_feed(place)))
+    return torch.stack(rows)

@@ -228,9 +228,22 @@ def assert_weights(found: Eda, expected: dict[str, Tensor], what: str = "") -> N
         assert torch.equal(found.state_dict()[name], expected[name]), name
 
 
-@pytest.mark.parametrize("pairs", [{}, {"pair_width": 8}])
-def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, pairs):
-    config = with_network(tiny_run(dataset.folder), **pairs)
+def timeless_run(folder: Path) -> TrainConfig:
+    """One whose encoder does not see tau, which matching asks for."""
+    return with_network(tiny_run(folder), time_in_encoder=False)
+
+
+# The paths between pieces, by settings, and the modules that they add.
+PATHS = {
+    "pairs": ({"pair_width": 8, "pair_layers": 1}, ("network.pairs.",)),
+    "matches": ({"match_width": 8, "match_layers": 1}, ("network.matcher.", "network.motions.")),
+    "both": ({"pair_width": 8, "match_width": 8}, ("network.pairs.", "network.matcher.", "network.motions.")),
+}
+
+
+@pytest.mark.parametrize("paths", [{}, *(settings for settings, _ in PATHS.values())])
+def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, paths):
+    config = with_network(timeless_run(dataset.folder), **paths)
     config = replace(config, begin_with=saved(config, tmp_path / "old.safetensors"))
     run = Run(config, tmp_path, ALONE)
     for model in (run.model, run.averaged):
@@ -238,19 +251,22 @@ def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, pairs):
         assert_weights(model, Eda(config.model, seed=11).state_dict())
 
 
-def test_a_run_with_pairs_may_begin_with_a_model_without(dataset, tmp_path):
+@pytest.mark.parametrize("name", PATHS)
+def test_a_run_with_a_path_between_pieces_may_begin_with_a_model_without(dataset, tmp_path, name):
     """What the model has is taken over, bit by bit; what is new is as the seed of the run makes it."""
-    plain = tiny_run(dataset.folder)
+    plain = timeless_run(dataset.folder)
     begun = replace(plain, begin_with=saved(plain, tmp_path / "old.safetensors"))
-    config = with_network(begun, pair_width=8, pair_layers=1)
+    settings, added = PATHS[name]
+    config = with_network(begun, **settings)
     run = Run(config, tmp_path, ALONE)
     old, new = Eda(plain.model, seed=11).state_dict(), Eda(config.model, seed=plain.seed).state_dict()
     for model in (run.model, run.averaged):
         assert model.config == config.model
         assert model.state_dict().keys() == new.keys()
         assert_weights(model, old)
-        assert_weights(model, new, "network.pairs.")
-    assert {name for name in new if not name.startswith("network.pairs.")} == old.keys()
+        for prefix in added:
+            assert_weights(model, new, prefix)
+    assert {name for name in new if not name.startswith(added)} == old.keys()
     assert not torch.equal(old["network.embedding.weight"], new["network.embedding.weight"])
 
 
@@ -270,22 +286,27 @@ OTHER_NETWORKS = {
     "other pairs": ({"pair_width": 8}, {"pair_width": 12}),
     "other layers of pairs": ({"pair_width": 8, "pair_layers": 1}, {"pair_width": 8}),
     "pairs that the recipe does without": ({"pair_width": 8}, {}),
+    "other matches": ({"match_width": 8}, {"match_width": 12}),
+    "matches that the recipe does without": ({"match_width": 8}, {"pair_width": 8}),
 }
 
 
 @pytest.mark.parametrize("name", OTHER_NETWORKS)
 def test_a_run_does_not_begin_with_another_network(dataset, tmp_path, name):
-    before, asked = (with_network(tiny_run(dataset.folder), **settings) for settings in OTHER_NETWORKS[name])
+    before, asked = (with_network(timeless_run(dataset.folder), **settings) for settings in OTHER_NETWORKS[name])
     config = replace(asked, begin_with=saved(before, tmp_path / "old.safetensors"))
     with pytest.raises(InputError, match=r"old\.safetensors: its network is not the one of this recipe"):
         Run(config, tmp_path, ALONE)
 
 
-def test_every_weight_of_pairs_takes_part_in_a_step(dataset, tmp_path):
-    run = Run(with_network(tiny_run(dataset.folder), pair_width=8), tmp_path, ALONE)
+@pytest.mark.parametrize("name", PATHS)
+def test_every_weight_of_a_path_between_pieces_takes_part_in_a_step(dataset, tmp_path, name):
+    settings, added = PATHS[name]
+    run = Run(with_network(timeless_run(dataset.folder), **settings), tmp_path, ALONE)
     run.advance(run.loader.batches())
     assert all(p.grad is not None and p.grad.isfinite().all() for p in run.model.parameters())
-    assert sum(float(p.grad.norm()) for p in run.model.network.pairs.parameters()) > 0
+    for prefix in added:
+        assert sum(float(p.grad.norm()) for n, p in run.model.named_parameters() if n.startswith(prefix)) > 0
 
 
 # -- a run that was stopped --------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from e3nn import o3
-from reference import haar_rotations, stirred
+from reference import haar_rotations, invariants, looked, stirred
 from shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle
 from torch import Tensor, nn
 
@@ -145,33 +144,6 @@ def test_several_batches_of_pairs_are_those_of_one_batch():
 
 
 # -- the choice of contacts, place by place ----------------------------------------------------------------
-
-
-def invariants(features: Tensor, offset: Tensor, reach: float) -> Tensor:
-    """Of every place: its scalars, the lengths of its features, how they lie to the offset, and its length."""
-    distance = offset.norm(dim=1, keepdim=True)
-    degrees = range(1, round(features.shape[1] ** 0.5))
-    parts = [features[:, l * l : (l + 1) ** 2] for l in degrees]
-    lengths = [(part.square().sum(1) + 1e-6).sqrt() for part in parts]
-    spheres = [o3.spherical_harmonics(l, offset / (distance + reach), False, "component") for l in degrees]
-    toward = [torch.einsum("pm,pmc->pc", sphere, part) for sphere, part in zip(spheres, parts, strict=True)]
-    return torch.cat([features[:, 0], *lengths, *toward, distance / reach], dim=1)
-
-
-def looked(layer: Attention, places: Tensor, at: list[list[int]]) -> Tensor:
-    """A layer of a transformer, place by place and head by head: place i looks at those in at[i]."""
-    query, key, value = (
-        part.unflatten(1, (4, -1)).unbind(1) for part in layer.look(layer.norm(places)).chunk(3, dim=1)
-    )
-    rows = []
-    for i, others in enumerate(at):
-        place = places[i]
-        if others:
-            scores = [k[others] @ q[i] / len(q[i]) ** 0.5 for q, k in zip(query, key, strict=True)]
-            seen = [torch.softmax(s, 0) @ v[others] for s, v in zip(scores, value, strict=True)]
-            place = place + layer.output(torch.cat(seen))
-        rows.append(place + layer.feed(layer.norm_feed(place)))
-    return torch.stack(rows)
 
 
 def described(encoder: PairEncoder, features: Tensor, offset: Tensor, owner: list[int]) -> Tensor:

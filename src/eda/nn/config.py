@@ -84,8 +84,16 @@ class NetworkConfig:
 
     @property
     def without_pairs(self) -> NetworkConfig:
-        """The same network without the path that matches pieces."""
-        defaults: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name.startswith("pair_")}
+        """The same network without the path between pairs."""
+        return self._without("pair_")
+
+    @property
+    def without_matches(self) -> NetworkConfig:
+        """The same network without the path that matches places."""
+        return self._without("match_")
+
+    def _without(self, path: str) -> NetworkConfig:
+        defaults: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name.startswith(path)}
         return replace(self, **defaults)
 
     def reach(self, level: int) -> float:

@@ -127,7 +127,8 @@ class EdaNetwork(nn.Module):
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
         pairs = self.pairs.encode(pyramid, levels) if self.pairs else None
-        tokens = Tokens(levels[-1], level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
+        features = levels[-1].detach() if self.matcher and self.matcher.level == len(levels) - 1 else levels[-1]
+        tokens = Tokens(features, level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
         if self.matcher is None:
             return tokens
         matching = self.matcher(pyramid, levels)
@@ -150,6 +151,9 @@ class EdaNetwork(nn.Module):
             features = block(features, level, down, within, fine_time, time)
             points = level.points
             levels.append(features)
+            if self.matcher and depth == self.matcher.level:
+                # The flow's gradient is so much noisier that places were matched ever worse where it came through.
+                features = features.detach()
         return levels
 
     @full_precision

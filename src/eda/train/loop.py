@@ -157,10 +157,11 @@ def _first_model(config: TrainConfig) -> Eda:
     if not config.begin_with:
         return Eda(config.model, seed=config.seed)
     before, network = Eda.load(config.begin_with), config.model.network
-    if before.config.network not in (network, network.without_pairs):
+    simpler = (network.without_pairs, network.without_matches, network.without_pairs.without_matches)
+    if before.config.network not in (network, *simpler):
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
     model = Eda(config.model, seed=config.seed)
-    model.load_state_dict(before.state_dict(), strict=False)  # a path between pairs may be new
+    model.load_state_dict(before.state_dict(), strict=False)  # paths between pieces may be new
     return model
 
 
