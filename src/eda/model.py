@@ -44,6 +44,7 @@ class EdaConfig:
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
     match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
+    boldness: float = 1.0  # in sampling, the odds of motions that are proposed, times what they are learned to be
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
@@ -54,6 +55,7 @@ class EdaConfig:
         check_positive("translation_weight", self.translation_weight)
         check_positive("break_weight", self.break_weight)
         check_positive("match_weight", self.match_weight)
+        check_positive("boldness", self.boldness)
         check_whole("num_points", self.num_points, 1, 2**40)
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
@@ -109,11 +111,13 @@ class VelocityField:
         *,
         body_twist: bool = False,
         encoded: Tokens | None = None,
+        boldness: float = 1.0,
     ) -> None:
         self._network = network
         self._pyramid = pyramid
         self._samples = samples
         self._body_twist = body_twist
+        self._boldness = boldness
         self._last: tuple[Tensor, Tokens] | None = None
         self._copies: Tokens | None = None  # for their places: the features follow tau
         self._encoded = encoded  # by a time-free encoder, when it has run already
@@ -131,7 +135,7 @@ class VelocityField:
         """What the network predicts: (w, u), u the velocity of the piece's centre. -> (samples * N, 6)."""
         if self._network.config.free_network:
             return self._directly(poses, tau)
-        return self._network.relate(self._tokens(tau), poses, tau)
+        return self._network.relate(self._tokens(tau), poses, tau, self._boldness)
 
     def center_velocity(self, twist: Tensor, poses: SE3) -> Tensor:
         """Spatial twists of poses in the network's form (w, u)."""
@@ -142,7 +146,7 @@ class VelocityField:
         """f(gX) of a network that does not turn with its input: the moved pieces are encoded anew."""
         moved = _moved(Pyramid.collate([self._pyramid] * self._samples), poses)
         still = SE3.identity(len(poses), dtype=poses.rotation.dtype, device=poses.rotation.device)
-        return self._network.relate(self._network.encode(moved, tau), still, tau)
+        return self._network.relate(self._network.encode(moved, tau), still, tau, self._boldness)
 
     def _tokens(self, tau: Tensor) -> Tokens:
         """The pieces attuned to tau; the last ones are kept, since the stages of a step often share their tau."""
@@ -205,8 +209,8 @@ class Eda(nn.Module):
             num_nearest=self.network.breaks.num_levels if self.network.breaks else 0,
         )
 
-    def field(self, pieces: Pieces | Pyramid, *, samples: int = 1) -> VelocityField:
-        """v_X as a function of poses and tau."""
+    def field(self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0) -> VelocityField:
+        """v_X as a function of poses and tau; as it was learned, or as it is sampled (`EdaConfig.boldness`)."""
         pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
         if len(pyramid.levels) != self.config.network.num_levels:
             raise InputError(
@@ -218,7 +222,7 @@ class Eda(nn.Module):
             raise InputError(
                 f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
             )
-        return VelocityField(self.network, pyramid, samples, body_twist=self.config.body_twist)
+        return VelocityField(self.network, pyramid, samples, body_twist=self.config.body_twist, boldness=boldness)
 
     def _check_poses(self, poses: SE3) -> None:
         weight, got = self.network.head.output.weight, poses.rotation
@@ -350,7 +354,7 @@ class Eda(nn.Module):
         check_whole("rounds", rounds, 1, 2**31)
         merged = merge_pinned(pieces, pins) if pins else None
         rigid = merged.pieces if merged else pieces
-        velocity_field = self.field(rigid, samples=samples)
+        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness)
         if noise is None:
             noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
         if noise.shape != (samples, rigid.num_pieces):

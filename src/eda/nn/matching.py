@@ -70,6 +70,7 @@ class Matcher(nn.Module):
         super().__init__()
         channels, width = config.channels, config.match_width
         self.level = config.match_level - 1
+        self.sees_normals = config.normals != "absent"
         self.reach = config.reach(config.match_level)
         self.norm = EquivariantNorm(channels)
         self.embedding = nn.Linear(described_width(config.max_degree, channels), width)
@@ -80,7 +81,8 @@ class Matcher(nn.Module):
 
     def forward(self, pyramid: Pyramid, levels: list[Tensor]) -> Matching:
         """The levels (T, M, C) of the encoder's features."""
-        level, features, normals = pyramid.levels[self.level], levels[self.level], _normals(pyramid, self.level)
+        level, features = pyramid.levels[self.level], levels[self.level]
+        normals = _normals(pyramid, self.level) if self.sees_normals else None
         centers, counts = pyramid.pieces.centroids(), pyramid.pieces.counts
         piece = ranges(level.sizes)
         offset = (level.points - centers[piece]) / (EXTENT * self.reach)
@@ -116,7 +118,7 @@ def pairs_of_pieces(counts: Tensor) -> tuple[Tensor, Tensor]:
     """The pieces (Q,) and (Q,) of every pair within puzzles of `counts` pieces, each pair once."""
     begin = [0, *itertools.accumulate(counts.tolist())]
     rows = [pair for one, end in itertools.pairwise(begin) for pair in itertools.combinations(range(one, end), 2)]
-    first, second = torch.tensor(rows, device=counts.device).reshape(-1, 2).unbind(1)
+    first, second = torch.tensor(rows, dtype=torch.int64, device=counts.device).reshape(-1, 2).unbind(1)
     return first, second
 
 

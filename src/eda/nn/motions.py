@@ -5,6 +5,10 @@ In: `Motions` of every pair of pieces. Out: a velocity of every piece, with what
 Had a pair the motions M_k with the probabilities p_k, the velocity to learn at poses g and time tau would be
 sum_k p(k | g, tau) v_k. The v_k lead straight to M_k in the time that is left, and are known; the weights are learned,
 and so is what to do where no motion is right. A sample thus follows one of several ways in which pieces may fit.
+
+That no motion is right has a weight of its own, and samples that go with it go nowhere in particular: a guess that is
+as likely as ten others is still the best there is. So samples may be drawn boldly: with `boldness` b, the odds of every
+motion are b times what they were learned to be.
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from eda.lie import SE3, so3
-from eda.nn.config import NetworkConfig
 from eda.nn.evidence import EVIDENCE
 from eda.nn.proposals import Motions
 from eda.segment import segment_softmax, segment_sum
@@ -28,29 +31,28 @@ FAR = 3.0  # in units of the puzzle's size: no piece is to move faster, nor to t
 class MotionPath(nn.Module):
     """Weighs the motions of all pairs at the poses that pieces have, and what the rest of the network says."""
 
-    def __init__(self, config: NetworkConfig) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        # What speaks for a motion, how far it is in angle and distance, and how fast it would have to be.
+        # What speaks for a motion, and how far it is in angle and distance. Not the time: one that a sample is late for
+        # would seem impossible, and the sample would stop on the way.
         self.judge = nn.Sequential(
-            nn.Linear(EVIDENCE + 4 + config.channels, HIDDEN_WIDTH),
+            nn.Linear(EVIDENCE + 2, HIDDEN_WIDTH),
             nn.SiLU(),
             nn.Linear(HIDDEN_WIDTH, HIDDEN_WIDTH),
             nn.SiLU(),
             nn.Linear(HIDDEN_WIDTH, 1),
         )
-        self.none = nn.Linear(config.channels, 1)
+        self.none = nn.Parameter(torch.zeros(1))
 
-    def forward(self, motions: Motions, poses: SE3, tau: Tensor, time: Tensor, velocity: Tensor) -> Tensor:
-        """poses (N,), tau (N,) and its embedding (N, E) of every piece, velocity (N, 6) of the rest -> (N, 6)."""
+    def forward(self, motions: Motions, poses: SE3, tau: Tensor, velocity: Tensor, boldness: float = 1.0) -> Tensor:
+        """poses (N,) and tau (N,) of every piece, velocity (N, 6) of the rest -> (N, 6)."""
         first, second = motions.first, motions.second
         way, turned, moved = toward(motions, poses)  # (Q, K, 6), (Q, K) in half turns, (Q, K) in units of FAR
         left = (1 - tau[first]).clamp(min=LEAST_TIME)[:, None]
-        hurry = torch.stack([turned / left, moved / left], dim=-1).clamp(max=3)
-        known = torch.cat([motions.evidence, turned[..., None], moved[..., None], hurry], dim=-1)
-        when = time[first][:, None].expand(-1, known.shape[1], -1)
-        logit = self.judge(torch.cat([known, when], dim=-1)).squeeze(-1)
+        known = torch.cat([motions.evidence, turned[..., None], moved[..., None]], dim=-1)
+        logit = (self.judge(known).squeeze(-1) + math.log(boldness)).masked_fill(~motions.holds, -torch.inf)
         fastest = way / torch.maximum(torch.maximum(turned, moved), left)[..., None]
-        return _mixed(first, second, logit, fastest, self.none(time).squeeze(-1), velocity)
+        return _mixed(first, second, logit, fastest, self.none.expand(len(velocity)), velocity)
 
 
 def toward(motions: Motions, poses: SE3) -> tuple[Tensor, Tensor, Tensor]:

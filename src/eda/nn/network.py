@@ -108,7 +108,7 @@ class EdaNetwork(nn.Module):
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
         self.pairs = PairPath(config) if config.pair_width else None
         self.matcher = Matcher(config) if config.match_width else None
-        self.motions = MotionPath(config) if config.match_width else None
+        self.motions = MotionPath() if config.match_width else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -171,10 +171,11 @@ class EdaNetwork(nn.Module):
         return replace(tokens, features=features, time=time)
 
     @full_precision
-    def relate(self, tokens: Tokens, poses: SE3, tau: Tensor) -> Tensor:
+    def relate(self, tokens: Tokens, poses: SE3, tau: Tensor, boldness: float = 1.0) -> Tensor:
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
 
-        Tokens that are attuned already, which must be to this tau, save the first self-attention.
+        Tokens that are attuned already, which must be to this tau, save the first self-attention. Motions by
+        which pieces may fit have `boldness` times the odds that were learned (`nn/motions.py`).
         """
         if tokens.time is None:
             tokens = self.attune(tokens, tau)
@@ -199,8 +200,7 @@ class EdaNetwork(nn.Module):
         velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
         velocity = velocity if by_pairs is None else velocity + by_pairs
         if self.motions and tokens.motions:
-            puzzle = ranges(layout.counts)
-            velocity = self.motions(tokens.motions, poses, tau[puzzle], tokens.time.embedding[puzzle], velocity)
+            velocity = self.motions(tokens.motions, poses, tau[ranges(layout.counts)], velocity, boldness)
         return velocity
 
 
