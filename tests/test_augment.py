@@ -1,15 +1,16 @@
-"""Chance in training: crops, lost pieces and pieces of other objects, with labels that stay true."""
+"""Chance in training: crops, mirror images, lost pieces and pieces of other objects, with labels that stay true."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from datasets import lumpy_example
+from scipy.spatial.distance import pdist
 from shapes import lumpy_cloud
 
 from eda import InputError
 from eda.data import LOST, OUTER, Example
-from eda.data.augment import Augmentation, crop, with_foreign_piece, without_piece
+from eda.data.augment import Augmentation, crop, mirrored, with_foreign_piece, without_piece
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -81,6 +82,61 @@ def test_labels_follow_a_crop_and_its_order_is_forgotten():
 def test_a_crop_leaves_enough_to_orient_a_piece(size):
     example = Example.from_clouds("small", [lumpy_cloud(i, size)[0] for i in range(2)])
     assert min(crop(example, 0.0, rng(seed)).sizes.min() for seed in range(20)) == 4
+
+
+# -- mirror images -----------------------------------------------------------------------------------------
+
+
+def volumes(vectors: np.ndarray) -> np.ndarray:
+    """Of the parallelepipeds that every three vectors in a row span: their signs are the handedness."""
+    return np.linalg.det(np.stack([vectors[:-2], vectors[1:-1], vectors[2:]], axis=1).astype(np.float64))
+
+
+def test_a_mirror_image_keeps_distances_and_changes_hands():
+    example = lumpy_example(0, 3, 40).ordered()
+    image = mirrored(example)
+    np.testing.assert_allclose(pdist(image.points), pdist(example.points), rtol=1e-6)
+    assert abs(volumes(example.points)).max() > 1e-3
+    np.testing.assert_allclose(volumes(image.points), -volumes(example.points), rtol=1e-6)
+
+
+def test_normals_follow_a_mirror_image_and_all_else_stays():
+    example = replace(lumpy_example(0, 3, 40), foreign=np.array([False, True, False])).ordered()
+    image = mirrored(example)
+    np.testing.assert_allclose(volumes(image.normals), -volumes(example.normals), rtol=1e-6)
+    lean = [np.einsum("pd,qd->pq", e.points, e.normals) for e in (example, image)]
+    np.testing.assert_allclose(lean[1], lean[0], atol=1e-6, err_msg="normals lean to points as they did")
+    np.testing.assert_allclose(
+        np.linalg.norm(image.normals, axis=1), np.linalg.norm(example.normals, axis=1), rtol=1e-6
+    )
+    for name in ("sizes", "contact", "foreign", "gaps"):
+        assert np.array_equal(getattr(image, name), getattr(example, name)), name
+    assert image.name == example.name
+    assert image.points.dtype == image.normals.dtype == np.float32
+    assert same(mirrored(image), example)
+
+
+def test_the_order_of_a_mirror_image_is_that_of_the_example():
+    """Farthest points are as far in a mirror: the gaps are true as they are."""
+    example = lumpy_example(0, 2, 40)
+    assert np.array_equal(mirrored(example.ordered()).gaps, mirrored(example).ordered().gaps)
+
+
+def test_a_mirror_image_without_normals_has_none():
+    assert mirrored(lumpy_example(0, 2, normals=False)).normals is None
+
+
+def test_who_asks_for_no_mirror_image_draws_as_before():
+    """What a seed does is written down here: crop, drop and foreign draw as they did before there were mirrors."""
+    example, settings = lumpy_example(0, 4, 50).ordered(), dict(keep=0.6, drop=0.5, foreign=0.5)
+    for seed in range(10):
+        chance = rng(seed)
+        expected = crop(example, 0.6, chance)
+        if chance.random() < 0.5:
+            expected = without_piece(expected, int(chance.integers(4)))
+        if chance.random() < 0.5:
+            expected = with_foreign_piece(expected, another(), chance)
+        assert same(Augmentation(mirror=0.0, **settings)(example, rng(seed), another()), expected)
 
 
 # -- lost pieces -------------------------------------------------------------------------------------------
@@ -165,14 +221,14 @@ def test_nothing_happens_by_default():
     assert Augmentation()(example, rng(), another()) is example
 
 
-@pytest.mark.parametrize("setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0)])
+@pytest.mark.parametrize("setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0), dict(mirror=1.0)])
 def test_the_same_seed_changes_the_same(setting):
     augmentation, example = Augmentation(**setting), lumpy_example(0, 4, 50).ordered()
     assert not augmentation.changes_nothing
     changed = [augmentation(example, rng(seed), another()) for seed in (1, 1, 2)]
     assert same(changed[0], changed[1])
     assert not same(changed[0], example)
-    assert setting.get("foreign") or not same(changed[0], changed[2])
+    assert setting.keys() & {"foreign", "mirror"} or not same(changed[0], changed[2])
 
 
 def test_chances_are_what_they_are_said_to_be():
@@ -182,11 +238,21 @@ def test_chances_are_what_they_are_said_to_be():
     assert np.mean([e.own.sum() == 2 for e in changed]) == pytest.approx(0.3, abs=0.06)
 
 
+def test_the_chance_of_a_mirror_image_is_what_it_is_said_to_be():
+    augmentation, example = Augmentation(mirror=0.3), lumpy_example(0, 3, 10).ordered()
+    changed = [augmentation(example, rng(seed), another()) for seed in range(600)]
+    image = mirrored(example)
+    assert all(same(e, example) or same(e, image) for e in changed)
+    assert np.mean([same(e, image) for e in changed]) == pytest.approx(0.3, abs=0.06)
+
+
 def test_two_pieces_are_never_made_one():
     assert Augmentation(drop=1.0)(lumpy_example(0, 2), rng(), another()).num_pieces == 2
 
 
-@pytest.mark.parametrize("setting", [dict(keep=1.1), dict(keep=-0.1), dict(drop=2), dict(foreign=float("nan"))])
+@pytest.mark.parametrize(
+    "setting", [dict(keep=1.1), dict(keep=-0.1), dict(drop=2), dict(foreign=float("nan")), dict(mirror=-0.5)]
+)
 def test_shares_outside_of_zero_and_one_are_an_input_error(setting):
     with pytest.raises(InputError, match=f"{next(iter(setting))} must be a number from 0 to 1"):
         Augmentation(**setting)

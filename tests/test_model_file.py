@@ -109,6 +109,7 @@ CONFIGS = {
     "unoriented normals": network(normals="unoriented"),
     "no normals": network(normals="absent"),
     "pairs": network(pair_width=12, pair_level=2, pair_layers=1),
+    "matches": network(match_width=12, match_level=2, match_layers=1, time_in_encoder=False),
     "every number": network(
         num_levels=1,
         ratio=0.5,
@@ -122,7 +123,9 @@ CONFIGS = {
         num_knots=4,
         spacing=0.125,
     ),
-    "the flow": dataclasses.replace(TINY, noise_std=0.7, tau_sampler="uniform", translation_weight=2.5),
+    "the flow": dataclasses.replace(
+        TINY, noise_std=0.7, tau_sampler="uniform", translation_weight=2.5, match_weight=0.5, boldness=40.0
+    ),
 }
 
 
@@ -316,6 +319,18 @@ BAD_CONFIGS = {
     "num_knots": (network_settings(num_knots=3), "knots"),
     "pairs that do not split": (network_settings(pair_width=6), "pair_width of 6"),
     "pairs beyond the levels": (network_settings(pair_width=8, pair_level=3), "pair_level is 3"),
+    "matches that do not split": (
+        network_settings(match_width=6, time_in_encoder=False),
+        "match_width of 6 does not split into 4 heads",
+    ),
+    "matches beyond the levels": (
+        network_settings(match_width=8, match_level=3, time_in_encoder=False),
+        "match_level is 3, but there are 2 levels",
+    ),
+    "matches that see the time": (network_settings(match_width=8), "match_width needs time_in_encoder=False"),
+    "match_layers": (network_settings(match_layers=-1), "match_layers must be a whole number"),
+    "match_weight": (settings(match_weight=0.0), "match_weight must be a positive number"),
+    "boldness": (settings(boldness=-1.0), "boldness must be a positive number"),
     "spacing": (network_settings(spacing=0), "spacing"),
     "normals": (network_settings(normals="inward"), "inward"),
     "unoriented normals without degree 2": (network_settings(normals="unoriented", max_degree=1), "degree"),

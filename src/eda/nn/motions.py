@@ -6,9 +6,9 @@ Had a pair the motions M_k with the probabilities p_k, the velocity to learn at 
 sum_k p(k | g, tau) v_k. The v_k lead straight to M_k in the time that is left, and are known; the weights are learned,
 and so is what to do where no motion is right. A sample thus follows one of several ways in which pieces may fit.
 
-That no motion is right has a weight of its own, and samples that go with it go nowhere in particular: a guess that is
-as likely as ten others is still the best there is. So samples may be drawn boldly: with `boldness` b, the odds of every
-motion are b times what they were learned to be.
+That no motion is right has a weight of its own, and samples that go with it go nowhere in particular. They may instead
+be drawn boldly: from the density to the power b, which prefers sharp guesses to likely ones. A guess of mass m that
+fills a volume V then has the mass m^b V^(1-b), up to a factor, and a motion fills much less than all the rest.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from eda.segment import segment_softmax, segment_sum
 
 HIDDEN_WIDTH = 64
 LEAST_TIME = 0.02  # that is held to be left
+# The logarithm of how many times the volume of a motion all others fill: (12 turns by 10 degrees, 10 steps) cubed.
+ALL_OTHERS = 3 * math.log(12 * 10)
 FAR = 3.0  # in units of the puzzle's size: no piece is to move faster, nor to turn by more than half a turn
 
 
@@ -50,9 +52,10 @@ class MotionPath(nn.Module):
         way, turned, moved = toward(motions, poses)  # (Q, K, 6), (Q, K) in half turns, (Q, K) in units of FAR
         left = (1 - tau[first]).clamp(min=LEAST_TIME)[:, None]
         known = torch.cat([motions.evidence, turned[..., None], moved[..., None]], dim=-1)
-        logit = (self.judge(known).squeeze(-1) + math.log(boldness)).masked_fill(~motions.holds, -torch.inf)
+        logit = boldness * self.judge(known).squeeze(-1) + (boldness - 1) * ALL_OTHERS
+        logit = logit.masked_fill(~motions.holds, -torch.inf)
         fastest = way / torch.maximum(torch.maximum(turned, moved), left)[..., None]
-        return _mixed(first, second, logit, fastest, self.none.expand(len(velocity)), velocity)
+        return _mixed(first, second, logit, fastest, boldness * self.none.expand(len(velocity)), velocity)
 
 
 def toward(motions: Motions, poses: SE3) -> tuple[Tensor, Tensor, Tensor]:

@@ -126,9 +126,10 @@ class EdaNetwork(nn.Module):
         """From the levels of `descend`: the last one as tokens, and what pieces know of each other."""
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
-        pairs = self.pairs.encode(pyramid, levels) if self.pairs else None
-        features = levels[-1].detach() if self.matcher and self.matcher.level == len(levels) - 1 else levels[-1]
-        tokens = Tokens(features, level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
+        matched = self.matcher.level if self.matcher else -1
+        seen = [features.detach() if depth <= matched else features for depth, features in enumerate(levels)]
+        pairs = self.pairs.encode(pyramid, seen) if self.pairs else None
+        tokens = Tokens(seen[-1], level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
         if self.matcher is None:
             return tokens
         matching = self.matcher(pyramid, levels)
@@ -152,7 +153,8 @@ class EdaNetwork(nn.Module):
             points = level.points
             levels.append(features)
             if self.matcher and depth == self.matcher.level:
-                # The flow's gradient is so much noisier that places were matched ever worse where it came through.
+                # The flow's gradient is so much noisier that places were matched ever worse where it came through; so
+                # in `tokens`, too, it stops here.
                 features = features.detach()
         return levels
 
@@ -175,7 +177,7 @@ class EdaNetwork(nn.Module):
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
 
         Tokens that are attuned already, which must be to this tau, save the first self-attention. Motions by
-        which pieces may fit have `boldness` times the odds that were learned (`nn/motions.py`).
+        which pieces may fit are weighed as by the density to the power `boldness` (`nn/motions.py`).
         """
         if tokens.time is None:
             tokens = self.attune(tokens, tau)
