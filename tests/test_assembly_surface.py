@@ -10,7 +10,6 @@ from stones import stone
 from eda.assembly import Clouds, choose_model, outward_normals
 from eda.assembly.surface import rim_share
 from eda.cloud import farthest_points
-from eda.weights import Shipped
 
 
 def directions(seed: int, count: int) -> np.ndarray:
@@ -107,19 +106,14 @@ def walls(seed: int, count: int = 4000) -> np.ndarray:
     return corners[patch] + np.einsum("nk,nki->ni", rng.random((count, 2)), sides[patch])
 
 
-def test_the_model_follows_from_the_pieces(monkeypatch):
+def test_the_model_follows_from_the_pieces():
     solids, normals = zip(ellipsoid(), torus(), strict=True)
     rooms = [walls(0), walls(1)]
     with_normals, without = choose_model(Clouds.of(solids, normals)), choose_model(Clouds.of(solids))
     assert with_normals.model == without.model == "fracture-small"
     assert "outward normals" in with_normals.why
     assert "found from the points" in without.why
-    monkeypatch.setattr("eda.assembly.choose.SHIPPED", (Shipped("fracture-small", ""),))
-    missing = choose_model(Clouds.of(rooms))
-    assert missing.model == "none"
-    assert "no model for scans ships" in missing.why
-    assert "if these are sherds" in missing.why
-    monkeypatch.setattr("eda.assembly.choose.SHIPPED", (Shipped("fracture-small", ""), Shipped("scan-small", "")))
     scans = choose_model(Clouds.of(rooms))
     assert scans.model == "scan-small"
     assert "open surfaces" in scans.why
+    assert "if these are sherds" in scans.why

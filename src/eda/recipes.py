@@ -86,7 +86,7 @@ def scan_small() -> TrainConfig:
         spacing=0.07,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.64, tau_sampler="uniform", boldness=16.0, num_points=1000),
+        EdaConfig(network, noise_std=0.64, tau_sampler="uniform", boldness=6.0, num_points=1000),
         OptimizerConfig(steps=2_600, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
         DataConfig(points_per_batch=8_000, draws=4, augmentation=Augmentation(keep=0.6, mirror=0.5)),
         WatchConfig(checkpoint_every=100, validate_every=500, validation_puzzles=72),

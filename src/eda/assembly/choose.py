@@ -1,4 +1,4 @@
-"""Which of the models that ship suits some pieces, if any, and why."""
+"""Which of the models that ship suits some pieces, and why."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 
 from eda.assembly.clouds import Clouds
 from eda.assembly.surface import rim_share
-from eda.weights import SHIPPED
 
 FRACTURES, SCANS = "fracture-small", "scan-small"
-NO_MODEL = "none"  # scans are put together by matching alone
+NO_MODEL = "none"  # what a user may ask for: scans are put together by local features alone
 # Set by hand on what it was measured on, none held out. Generated sherds had 1 to 8 % of points on a rim, but thin
 # ones of some 600 points a piece 14 to 17 %; rooms of 3DMatch 17 to 31 %, lidar views 30 to 35 %. So thin sherds of few
 # points may pass for scans, and a single smooth view (7 %) for a sherd.
@@ -33,7 +32,4 @@ def choose_model(clouds: Clouds) -> Choice:
     if np.median(rims) <= OPEN_RIM:
         return Choice(FRACTURES, "closed surfaces, whose outside was found from the points: sherds")
     open_surfaces = f"open surfaces without normals ({np.median(rims):.0%} of the points lie on a rim): scans"
-    if SCANS in {shipped.name for shipped in SHIPPED}:
-        return Choice(SCANS, open_surfaces)
-    matched = "no model for scans ships, they are matched without one"
-    return Choice(NO_MODEL, f"{open_surfaces}; {matched}; if these are sherds, name a model for them, {FRACTURES}")
+    return Choice(SCANS, f"{open_surfaces}; if these are sherds, name a model for them, {FRACTURES}")

@@ -28,7 +28,10 @@ class Shipped:
         return _HERE / f"{self.name}.md"
 
 
-SHIPPED = (Shipped("fracture-small", "sherds and other broken objects, 2 to 8 pieces, meshes or clouds with normals"),)
+SHIPPED = (
+    Shipped("fracture-small", "sherds and other broken objects, 2 to 8 pieces, meshes or clouds with normals"),
+    Shipped("scan-small", "scans of rooms that overlap, clouds; trained on research data, see its card"),
+)
 
 
 def path_of(model: str | Path) -> Path:
