@@ -44,7 +44,7 @@ class EdaConfig:
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
     match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
-    boldness: float = 1.0  # in sampling: among motions that are proposed, of the density to which power (nn/motions.py)
+    boldness: float = 1.0  # samples are of the density to this power, as far as motions are proposed (nn/motions.py)
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
