@@ -111,6 +111,7 @@ def test_scans_are_put_together_without_a_model(views):
     given = [moved(view, motion(k + 5)) for k, view in enumerate(views)]
     assembly = assemble(given, model="none")
     assert assembly.model == "none"
+    assert "not measured on scans" in assembly.why
     first, second = (pose @ motion(k + 5) for k, pose in enumerate(assembly.best.poses))
     assert degrees(inverse(second) @ first) < 3
     assert assembly.best.placed.all()

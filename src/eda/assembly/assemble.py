@@ -275,9 +275,10 @@ class Prepared:
         )
 
     def _why(self, evidence: Evidence) -> str:
-        if isinstance(evidence.regime, Scan) and not can_match():
-            return f"{self.choice.why}; {INSTALL} would add matching of local features"
-        return self.choice.why
+        if not isinstance(evidence.regime, Scan):
+            return self.choice.why
+        why = f"{self.choice.why}; how sure a result is was not measured on scans"
+        return why if can_match() else f"{why}; {INSTALL} would add matching of local features"
 
     # -- pins ------------------------------------------------------------------------------------------------------
 

@@ -228,7 +228,7 @@ class InputEmbedding(nn.Module):
         if len(self.config.normal_degrees) > 1 and pieces.normals is None:
             raise InputError(
                 f"this network was made for {self.config.normals} normals, but the pieces have none: estimate "
-                f"normals first, or use a network made with normals='absent'"
+                f"normals first (eda.cloud.estimate_normals), or use a network made with normals='absent'"
             )
         weight = self.weight.new_zeros(rows_of(max_degree), self.config.channels)
         for l, row in zip(self.config.normal_degrees, self.weight, strict=True):
