@@ -151,15 +151,15 @@ def print_tables(results: list[dict[str, Any]]) -> None:
     for result in results:
         groups[result["method"], str(result["pieces"])].append(result)
         groups[result["method"], "all"].append(result)
-    print("| method | pieces | puzzles | solved | part accuracy | median degrees | seconds |")
-    print("|---|---|---|---|---|---|---|")
+    print("| method | pieces | puzzles | solved | part accuracy | median degrees | mean degrees | seconds |")
+    print("|---|---|---|---|---|---|---|---|")
     for (method, pieces), group in sorted(groups.items()):
         solved, accuracy, degrees, seconds = (
             np.array([result[key] for result in group]) for key in ("solved", "part_accuracy", "degrees", "seconds")
         )
         print(
             f"| {method} | {pieces} | {len(group)} | {solved.mean():.0%} | {accuracy.mean():.0%} | "
-            f"{np.median(degrees):.1f} | {seconds.mean():.1f} |"
+            f"{np.median(degrees):.1f} | {degrees.mean():.1f} | {seconds.mean():.1f} |"
         )
     print("\n| unplaced: | of another object | of the object | precision | recall |\n|---|---|---|---|---|")
     foreign = [left for r in results for left in r["unplaced"][r["pieces"] :]]
