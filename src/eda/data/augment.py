@@ -16,7 +16,7 @@ class Augmentation:
     """Which changes may happen, each by chance."""
 
     keep: float = 1.0  # scans are cropped to a share of their points drawn from [keep, 1]; the authors use 0.7
-    mirror: float = 0.0  # probability of becoming its mirror image, for which there are as many rooms as objects
+    mirror: float = 0.0  # probability of becoming its mirror image, which is a room or an object as good as any
     drop: float = 0.0  # probability of losing a piece, where more than two are left
     foreign: float = 0.0  # probability of gaining a piece of another example
 

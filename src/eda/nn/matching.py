@@ -53,7 +53,7 @@ class Matching:
     @property
     def both(self) -> Tensor:
         """(Q, m, m) pairs of places that are not padding."""
-        return self.present[self.first][:, :, None] & self.present[self.second][:, None, :]
+        return _both(self.present, self.first, self.second)
 
     def weights(self) -> Tensor:
         """(Q, m, m) how surely two places are the same: each is the other's choice, and both are shared."""
@@ -91,7 +91,7 @@ class Matcher(nn.Module):
         rows, present = padded(level.sizes, LEAST_PLACES)
         looks = (self.looks(places) / DESCRIPTOR**0.25)[rows]
         first, second = pairs_of_pieces(counts)
-        both = present[first][:, :, None] & present[second][:, None, :]
+        alike = looks[first] @ looks[second].mT
         return Matching(
             places=level.points[rows],
             present=present,
@@ -99,9 +99,13 @@ class Matcher(nn.Module):
             shared=self.shared(places).squeeze(-1)[rows],
             first=first,
             second=second,
-            scores=(looks[first] @ looks[second].mT).masked_fill(~both, HIDDEN),
+            scores=alike.masked_fill(~_both(present, first, second), HIDDEN),
             reach=self.reach,
         )
+
+
+def _both(present: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    return present[first][:, :, None] & present[second][:, None, :]
 
 
 def _normals(pyramid: Pyramid, depth: int) -> Tensor | None:
