@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from eda.atomic import write_atomically
 from eda.errors import InputError
 from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
+from eda.flow.loss import Loss as FlowLoss
 from eda.flow.loss import center_velocity, flow_loss, spatial_twist, turned
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, Motions, NetworkConfig, Pairs, Time, Tokens, matching_loss
+from eda.nn import Arrangements, EdaNetwork, NetworkConfig, Pairs, Time, Tokens, judging_loss, matching_loss
 from eda.pieces import Pieces, Puzzle
 from eda.segment import ranges
 from eda.settings import check_choice, check_positive, check_switch, check_whole
@@ -44,6 +45,7 @@ class EdaConfig:
     translation_weight: float = 1.0  # 1: the paper's Frobenius norm
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
     match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
+    judge_weight: float = 1.0  # of the cross-entropy of judged motions, where the network proposes any
     boldness: float = 1.0  # samples are of the density to this power, as far as motions are proposed (nn/motions.py)
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
@@ -55,6 +57,7 @@ class EdaConfig:
         check_positive("translation_weight", self.translation_weight)
         check_positive("break_weight", self.break_weight)
         check_positive("match_weight", self.match_weight)
+        check_positive("judge_weight", self.judge_weight)
         check_positive("boldness", self.boldness)
         check_whole("num_points", self.num_points, 1, 2**40)
         check_switch("no_correction", self.no_correction)
@@ -78,12 +81,15 @@ class Labels:
 
 @dataclass(frozen=True)
 class TrainingLoss:
-    """Means over the pieces of a puzzle, then over puzzles; of the break head over points, of matches over places."""
+    """Means over the pieces of a puzzle, then over puzzles; of the break head over points, of matches over places, of
+    motions over right and wrong ones.
+    """
 
     rotation: Tensor  # |dw|^2
     translation: Tensor  # |du|^2
     breaks: Tensor | None  # cross-entropy
     matches: Tensor | None  # cross-entropy
+    motions: Tensor | None  # cross-entropy
     total: Tensor  # what is minimised
 
 
@@ -167,9 +173,9 @@ class VelocityField:
         assert one.time is not None
         time = Time(one.time.embedding.repeat(self._samples, 1), self._copies.layout.puzzle)
         pairs = Pairs.cat([one.pairs] * self._samples) if one.pairs else None
-        motions = Motions.cat([one.motions] * self._samples) if one.motions else None
+        arrangements = Arrangements.cat([one.arrangements] * self._samples) if one.arrangements else None
         features = one.features.repeat(self._samples, 1, 1)
-        return dataclasses.replace(self._copies, features=features, pairs=pairs, motions=motions, time=time)
+        return dataclasses.replace(self._copies, features=features, pairs=pairs, arrangements=arrangements, time=time)
 
     def _encode(self, tau: Tensor) -> Tokens:
         """The encoder at tau (B,): it ran once before where it does not see the time."""
@@ -211,7 +217,11 @@ class Eda(nn.Module):
 
     def field(self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0) -> VelocityField:
         """v_X as a function of poses and tau; as it was learned, or as it is sampled (`EdaConfig.boldness`)."""
-        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        return self._field(pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces), samples, boldness)
+
+    def _field(
+        self, pyramid: Pyramid, samples: int, boldness: float = 1.0, encoded: Tokens | None = None
+    ) -> VelocityField:
         if len(pyramid.levels) != self.config.network.num_levels:
             raise InputError(
                 f"this network has {self.config.network.num_levels} levels but the pyramid {len(pyramid.levels)}"
@@ -222,7 +232,9 @@ class Eda(nn.Module):
             raise InputError(
                 f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
             )
-        return VelocityField(self.network, pyramid, samples, body_twist=self.config.body_twist, boldness=boldness)
+        return VelocityField(
+            self.network, pyramid, samples, body_twist=self.config.body_twist, encoded=encoded, boldness=boldness
+        )
 
     def _check_poses(self, poses: SE3) -> None:
         weight, got = self.network.head.output.weight, poses.rotation
@@ -260,12 +272,49 @@ class Eda(nn.Module):
         """The flow matching loss, eq. (2), on `draws` draws of noise and tau for every puzzle.
 
         Draws of a network whose encoder does not see tau share one pass of the encoder, which is most of the cost.
-        `labels` say which pieces belong to the puzzle and, for a break head, which points lie on a break.
+        Without any draw only what is learned beside the flow is: breaks and matches. `labels` say which pieces belong
+        to the puzzle and, for a break head, which points lie on a break.
         """
-        check_whole("draws", draws, 1, 2**31)
+        check_whole("draws", draws, 0, 2**31)
+        network, labels = self.network, labels or Labels()
+        pyramid = pyramid or self.pyramid(puzzle.pieces)
+        on_break = None if network.breaks is None else labels.on_break
+        levels = matching = arrangements = encoded = breaks = matches = motions = None
+        if on_break is not None or network.matcher is not None:
+            # An encoder that sees tau is read at tau = 1 by the break head; a time-free one runs once for all.
+            levels = network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
+            matching = network.match(pyramid, levels)
+        if levels is not None and on_break is not None:
+            breaks = self._break_loss(pyramid, levels, on_break)
+        if matching is not None:
+            matches = matching_loss(matching, puzzle.solution, labels.own)
+        if matching is not None and network.motions is not None and draws:
+            proposed = network.propose(pyramid, matching)
+            arrangements = network.arrange(pyramid, proposed)
+            motions = judging_loss(network.motions.judges, proposed, arrangements, puzzle.solution, labels.own)
+        if levels is not None and draws and not network.config.time_in_encoder:
+            encoded = network.tokens(pyramid, levels, arrangements)
+        flow = self._flow_loss(self._field(pyramid, draws, encoded=encoded), puzzle, draws, labels, generator)
+        total = flow.total
+        config = self.config
+        sides = (breaks, config.break_weight), (matches, config.match_weight), (motions, config.judge_weight)
+        for side, weight in sides:
+            total = total if side is None else total + weight * side
+        return TrainingLoss(flow.rotation, flow.translation, breaks, matches, motions, total)
+
+    def _flow_loss(
+        self,
+        velocity_field: VelocityField,
+        puzzle: Puzzle,
+        draws: int,
+        labels: Labels,
+        generator: torch.Generator | None,
+    ) -> FlowLoss:
+        """Of a field of `draws` copies; of none it is zero."""
         pieces = puzzle.pieces
-        labels = labels or Labels()
-        velocity_field, breaks, matches = self._field_and_sides(pyramid or self.pyramid(pieces), draws, labels, puzzle)
+        if not draws:
+            nothing = pieces.points.new_zeros(())
+            return FlowLoss(nothing, nothing, nothing)
         own = None if labels.own is None else labels.own.repeat(draws)
         num_puzzles = draws * pieces.num_puzzles
         noise = sample_noise(pieces, self.config.noise_std, samples=draws, generator=generator).reshape(-1)
@@ -275,37 +324,13 @@ class Eda(nn.Module):
         path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own, turn)
         poses = path.at(tau[velocity_field.puzzle])
         counted = slice(None) if own is None else own
-        flow = flow_loss(
+        return flow_loss(
             velocity_field.velocities(poses, tau)[counted],
             velocity_field.center_velocity(path.twist, poses)[counted],
             velocity_field.puzzle[counted],
             num_puzzles,
             self.config.translation_weight,
         )
-        total = flow.total
-        for side, weight in ((breaks, self.config.break_weight), (matches, self.config.match_weight)):
-            total = total if side is None else total + weight * side
-        return TrainingLoss(flow.rotation, flow.translation, breaks, matches, total)
-
-    def _field_and_sides(
-        self, pyramid: Pyramid, draws: int, labels: Labels, puzzle: Puzzle
-    ) -> tuple[VelocityField, Tensor | None, Tensor | None]:
-        """The field of `draws` copies, and what is learned beside it: breaks, where they are labelled, and matches.
-
-        A time-free encoder runs once for all. One that sees tau is read at tau = 1 by the break head.
-        """
-        network, plain = self.network, self.field(pyramid, samples=draws)
-        on_break = None if network.breaks is None else labels.on_break
-        if on_break is None and network.matcher is None:
-            return plain, None, None
-        levels = network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
-        breaks = None if on_break is None else self._break_loss(pyramid, levels, on_break)
-        if network.config.time_in_encoder:
-            return plain, breaks, None
-        tokens = network.tokens(pyramid, levels)
-        shared = VelocityField(network, pyramid, draws, body_twist=self.config.body_twist, encoded=tokens)
-        found = tokens.matching
-        return shared, breaks, None if found is None else matching_loss(found, puzzle.solution, labels.own)
 
     def _break_loss(self, pyramid: Pyramid, levels: list[Tensor], on_break: Tensor) -> Tensor:
         logits = self.network.break_logits(pyramid, levels)

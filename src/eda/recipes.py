@@ -51,24 +51,24 @@ def kitti4() -> TrainConfig:
 
 
 def fracture_small() -> TrainConfig:
-    """Fractures of 2 to 8 pieces on a CPU: a small network whose encoder runs once for several draws."""
+    """Fractures of 2 to 8 pieces on a CPU: places that fit are matched, and arrangements that fit them are weighed."""
     network = NetworkConfig(
-        num_levels=3,
+        num_levels=2,
         num_blocks=2,
-        num_neighbors=8,
+        num_neighbors=24,
         cross_neighbors=None,
         channels=32,
         time_in_encoder=False,
         break_head=True,
-        pair_width=64,
-        pair_level=2,
-        spacing=0.08,
+        match_width=64,
+        match_mates=True,
+        spacing=0.057,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.5, num_points=800),
-        OptimizerConfig(steps=40_000, lr=2e-3, final_lr=0.02, warmup=500, weight_decay=0.01, ema=0.999),
-        DataConfig(points_per_batch=6_400, draws=16, max_pieces=(2, 2, 4, 8)),
-        WatchConfig(),
+        EdaConfig(network, noise_std=0.5, tau_sampler="uniform", boldness=6.0, num_points=1600),
+        OptimizerConfig(steps=4_000, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
+        DataConfig(points_per_batch=12_800, draws=4, max_pieces=(8,)),
+        WatchConfig(checkpoint_every=100),
     )
 
 

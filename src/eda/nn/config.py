@@ -34,6 +34,7 @@ class NetworkConfig:
     match_width: int = 0  # ours: width of the network that finds places which two pieces share; 0: there is none
     match_level: int = 1  # ours: the level of the encoder whose points are these places
     match_layers: int = 3  # ours: times that these look at their own piece and at the others
+    match_mates: bool = False  # ours: places match that fit each other, as along a break, not those that look alike
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
     free_network: bool = False  # ablation (e): D_K of edge attention is replaced by a map that breaks equivariance
 
@@ -56,6 +57,7 @@ class NetworkConfig:
         check_whole("match_layers", self.match_layers, 0, 64)
         check_switch("time_in_encoder", self.time_in_encoder)
         check_switch("break_head", self.break_head)
+        check_switch("match_mates", self.match_mates)
         check_switch("free_network", self.free_network)
         check_positive("ratio", self.ratio)
         check_positive("spacing", self.spacing)

@@ -2,14 +2,17 @@
 
 In: the encoder's features, each piece in its own frame. Out: `Matching`, made once per puzzle by `Matcher`.
 
-Scans of one room show some of its places twice. A place is described by invariants, looks around in its own piece and
-in the others, and says what it looks like; places that look alike both ways are held for the same. What is right is
-known in training from the solution (`matching_loss`), so this learns much faster than through velocities.
+Scans of one room show some of its places twice; sherds meet along breaks, where a bump of one fills a dent of the
+other. A place is described by invariants, looks around in its own piece and in the others, and says what it looks like
+(and, where places are to fit rather than to look alike, what would fit it). Places that choose each other among those
+of all other pieces are held for the same. What is right is known in training from the solution (`matching_loss`), so
+this learns much faster than through velocities.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -26,45 +29,78 @@ from eda.segment import padded, ranges
 
 DESCRIPTOR = 64  # numbers by which places are compared
 EXTENT = 4.0  # about that of a piece, in units of the level's reach
-HIDDEN = -1e4  # the score of a place that is padding
+HIDDEN = -1e4  # the score of what is no pair of places of two pieces
 # In units of the level's reach: the usual distance of the nearest place of another piece where both show the surface.
 SAME = 0.6
-LEAST_PLACES = 6  # columns of a table of places, so that the smallest pieces have as many pairs as motions are wanted
 
 
 @dataclass(frozen=True)
 class Matching:
-    """How alike the places of two pieces are, for every pair of pieces of the same puzzle."""
+    """How well the places of all pieces go together, puzzle by puzzle."""
+
+    points: Tensor  # (T, 3) the places, in the own frames of their pieces
+    normals: Tensor | None  # (T, 3) where there are any
+    sizes: Tensor  # (N,) places of each piece
+    counts: Tensor  # (B,) pieces of each puzzle
+    shared: Tensor  # (T,) the logit that another piece shows the place too
+    scores: Tensor  # (B, S, S) how well two places of a puzzle go together; symmetric
+    across: Across  # which of these are pairs of places of two pieces
+    reach: float  # the unit of length of the places' level
+
+    @property
+    def pairs(self) -> Tensor:
+        """(B, S, S) which entries of the scores are of places of two pieces."""
+        return self.across.foreign & self.across.present[:, :, None]
+
+    def choices(self) -> Tensor:
+        """(B, S, S) the log of how likely a place chooses another among those of all other pieces."""
+        return self.scores.log_softmax(-1)
+
+    def weights(self) -> Tensor:
+        """(B, S, S) how surely two places are the same: each is the other's choice, and both are shared."""
+        certain = self.choices() + logsigmoid(self.shared)[self.across.rows][:, :, None]
+        return (certain + certain.mT).exp().masked_fill(~self.pairs, 0)
+
+    def puzzles(self) -> Iterator[Matches]:
+        """One after the other, piece by piece."""
+        weights, pieces, places = self.weights(), self.counts.tolist(), self.across.present.sum(1).tolist()
+        every = [self.sizes, self.points, torch.sigmoid(self.shared)]
+        sizes, points, shared = (of.split(by) for of, by in zip(every, [pieces, places, places], strict=True))
+        normals = [None] * len(pieces) if self.normals is None else self.normals.split(places)
+        for b, size in enumerate(sizes):
+            rows, present = padded(size)
+            first, second = pairs_of_pieces(size)
+            both = present[first][:, :, None] & present[second][:, None, :]
+            block = weights[b][rows[first][:, :, None], rows[second][:, None, :]]
+            facing = normals[b]
+            yield Matches(
+                points[b][rows],
+                present,
+                None if facing is None else facing[rows],
+                shared[b][rows] * present,
+                first,
+                second,
+                block.masked_fill(~both, 0),
+                self.reach,
+            )
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Of one puzzle: how surely the places of two pieces are the same, for every pair of pieces."""
 
     places: Tensor  # (N, m, 3) of every piece in its own frame, padded
     present: Tensor  # (N, m) which of these are not padding
     normals: Tensor | None  # (N, m, 3) at these places, where there are any
-    shared: Tensor  # (N, m) the logit that another piece shows the place too
+    shared: Tensor  # (N, m) how likely another piece shows the place too
     first: Tensor  # (Q,) a piece
-    second: Tensor  # (Q,) a later one of the same puzzle
-    scores: Tensor  # (Q, m, m) how alike a place of the first and one of the second look
+    second: Tensor  # (Q,) a later one
+    weights: Tensor  # (Q, m, m)
     reach: float  # the unit of length of the places' level
-
-    @property
-    def pairs(self) -> tuple[Tensor, Tensor]:
-        """The first and the second pieces, (Q,) each."""
-        return self.first, self.second
-
-    @property
-    def both(self) -> Tensor:
-        """(Q, m, m) pairs of places that are not padding."""
-        return _both(self.present, self.first, self.second)
-
-    def weights(self) -> Tensor:
-        """(Q, m, m) how surely two places are the same: each is the other's choice, and both are shared."""
-        shared = logsigmoid(self.shared)
-        certain = self.scores.log_softmax(1) + self.scores.log_softmax(2)
-        certain = certain + shared[self.first][:, :, None] + shared[self.second][:, None, :]
-        return certain.exp().masked_fill(~self.both, 0)
 
 
 class Matcher(nn.Module):
-    """Describes the places of all pieces by invariants and compares those of every pair."""
+    """Describes the places of all pieces by invariants and compares those of different pieces."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -77,35 +113,38 @@ class Matcher(nn.Module):
         self.inside = nn.ModuleList(Attention(width) for _ in range(config.match_layers))
         self.across = nn.ModuleList(Attention(width) for _ in range(config.match_layers))
         self.looks = nn.Linear(width, DESCRIPTOR)
+        # Likeness is greatest with oneself, so by itself it cannot say that a bump fits a dent and not a bump.
+        self.fits = nn.Linear(width, DESCRIPTOR) if config.match_mates else None
         self.shared = nn.Linear(width, 1)
 
     def forward(self, pyramid: Pyramid, levels: list[Tensor]) -> Matching:
         """The levels (T, M, C) of the encoder's features."""
         level, features = pyramid.levels[self.level], levels[self.level]
-        normals = _normals(pyramid, self.level) if self.sees_normals else None
-        centers, counts = pyramid.pieces.centroids(), pyramid.pieces.counts
-        piece = ranges(level.sizes)
-        offset = (level.points - centers[piece]) / (EXTENT * self.reach)
+        counts, piece = pyramid.pieces.counts, ranges(level.sizes)
+        offset = (level.points - pyramid.pieces.centroids()[piece]) / (EXTENT * self.reach)
         across = Across.between(piece, ranges(counts)[piece])
         places = look_around(self.embedding(described(self.norm(features), offset)), across, self.inside, self.across)
-        rows, present = padded(level.sizes, LEAST_PLACES)
-        looks = (self.looks(places) / DESCRIPTOR**0.25)[rows]
-        first, second = pairs_of_pieces(counts)
-        alike = looks[first] @ looks[second].mT
+        looks = self._compared(self.looks, places, across)
+        if self.fits is None:
+            scores = looks @ looks.mT
+        else:
+            scores = looks @ self._compared(self.fits, places, across).mT
+            scores = scores + scores.mT
         return Matching(
-            places=level.points[rows],
-            present=present,
-            normals=None if normals is None else normals[rows],
-            shared=self.shared(places).squeeze(-1)[rows],
-            first=first,
-            second=second,
-            scores=alike.masked_fill(~_both(present, first, second), HIDDEN),
+            points=level.points,
+            normals=_normals(pyramid, self.level) if self.sees_normals else None,
+            sizes=level.sizes,
+            counts=counts,
+            shared=self.shared(places).squeeze(-1),
+            scores=scores.masked_fill(~across.foreign, HIDDEN),
+            across=across,
             reach=self.reach,
         )
 
-
-def _both(present: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    return present[first][:, :, None] & present[second][:, None, :]
+    @staticmethod
+    def _compared(by: nn.Linear, places: Tensor, across: Across) -> Tensor:
+        """Places (T, width) as they are compared, puzzle by puzzle. -> (B, S, DESCRIPTOR)."""
+        return (by(places) / DESCRIPTOR**0.25)[across.rows]
 
 
 def _normals(pyramid: Pyramid, depth: int) -> Tensor | None:
@@ -118,39 +157,28 @@ def _normals(pyramid: Pyramid, depth: int) -> Tensor | None:
     return pyramid.pieces.normals[rows]
 
 
-def pairs_of_pieces(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The pieces (Q,) and (Q,) of every pair within puzzles of `counts` pieces, each pair once."""
-    begin = [0, *itertools.accumulate(counts.tolist())]
-    rows = [pair for one, end in itertools.pairwise(begin) for pair in itertools.combinations(range(one, end), 2)]
-    first, second = torch.tensor(rows, dtype=torch.int64, device=counts.device).reshape(-1, 2).unbind(1)
+def pairs_of_pieces(sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """The pieces (Q,) and (Q,) of every pair of a puzzle with pieces of these sizes (N,), each pair once."""
+    rows = list(itertools.combinations(range(len(sizes)), 2))
+    first, second = torch.tensor(rows, dtype=torch.int64, device=sizes.device).reshape(-1, 2).unbind(1)
     return first, second
 
 
 def matching_loss(matching: Matching, solution: SE3, own: Tensor | None = None) -> Tensor:
     """How badly places are matched, where the solution (N,) brings them: a cross-entropy in nats.
 
-    A place ought to choose among those of the other piece that come to lie within `2 SAME` of it, the nearer the
-    rather; and to know whether there are any. Pieces that are not the puzzle's `own` (N,) share nothing.
+    A place ought to choose among those of other pieces that come to lie within `2 SAME` of it, the nearer the rather;
+    and to know whether there are any. Pieces that are not the puzzle's `own` (N,) share nothing.
     """
-    poses = SE3(solution.rotation[:, None], solution.translation[:, None])
-    placed, near = poses.act(matching.places), SAME * matching.reach
-    distance = torch.cdist(placed[matching.first], placed[matching.second]).masked_fill(~matching.both, torch.inf)
+    across, near, piece = matching.across, SAME * matching.reach, ranges(matching.sizes)
+    placed, pairs = solution[piece].act(matching.points)[across.rows], matching.pairs
     if own is not None:
-        distance = distance.masked_fill(~(own[matching.first] & own[matching.second])[:, None, None], torch.inf)
+        known = own[piece][across.rows]
+        pairs = pairs & known[:, :, None] & known[:, None, :]
+    distance = torch.cdist(placed, placed).masked_fill(~pairs, torch.inf)
     wanted = torch.exp(-(distance**2) / (2 * near**2)) * (distance < 2 * near)
-    chosen = [_choice_loss(matching.scores, wanted, axis) for axis in (1, 2)]
-    count = sum(int((wanted.sum(axis) > 0).sum()) for axis in (1, 2))
-    seen = [(matching.first, distance.amin(2)), (matching.second, distance.amin(1))]
-    shared = torch.zeros_like(matching.shared)
-    for piece, nearest in seen:
-        shared = shared.index_add(0, piece, (nearest < 1.5 * near).to(shared.dtype))
-    known = binary_cross_entropy_with_logits(
-        matching.shared[matching.present], (shared[matching.present] > 0).to(shared.dtype)
-    )
-    return sum(chosen) / max(count, 1) + known
-
-
-def _choice_loss(scores: Tensor, wanted: Tensor, axis: int) -> Tensor:
-    """The sum over places of the cross-entropy of their choice along an axis, of those that have one to make."""
-    target = wanted / wanted.sum(axis, keepdim=True).clamp(min=1e-12)
-    return -(target * scores.log_softmax(axis)).sum()
+    total = wanted.sum(-1)
+    chosen = -(wanted * matching.choices()).sum(-1) / total.clamp(min=1e-12)
+    met = (distance.amin(-1) < 1.5 * near).to(placed.dtype)
+    shared = binary_cross_entropy_with_logits(matching.shared, met[across.present])
+    return chosen.sum() / (total > 0).sum().clamp(min=1) + shared

@@ -25,6 +25,7 @@ from eda.kernels import Edges
 from eda.lie import SE3
 from eda.lie.precision import full_precision
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
+from eda.nn.arrangements import Arrangements, arrange
 from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.breaks import BreakHead
 from eda.nn.config import NetworkConfig
@@ -69,8 +70,7 @@ class Tokens:
     within: Edges  # the neighbours in the same piece
     layout: Layout
     pairs: Pairs | None = None  # what pieces know of each other, where the network asks
-    matching: Matching | None = None  # which places they share, for the loss; copies do without
-    motions: Motions | None = None  # by which motions they may fit
+    arrangements: Arrangements | None = None  # in which they may fit
     time: Time | None = None  # what the features are attuned to, if they are
 
     @staticmethod
@@ -90,7 +90,9 @@ class Tokens:
                 counts=torch.cat([tokens.layout.counts for tokens in batch]),
             ),
             pairs=Pairs.cat([tokens.pairs for tokens in batch if tokens.pairs]) if batch[0].pairs else None,
-            motions=Motions.cat([t.motions for t in batch if t.motions]) if batch[0].motions else None,
+            arrangements=Arrangements.cat([t.arrangements for t in batch if t.arrangements])
+            if batch[0].arrangements
+            else None,
         )
 
 
@@ -108,7 +110,7 @@ class EdaNetwork(nn.Module):
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
         self.pairs = PairPath(config) if config.pair_width else None
         self.matcher = Matcher(config) if config.match_width else None
-        self.motions = MotionPath() if config.match_width else None
+        self.motions = MotionPath(config.match_mates) if config.match_width else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -119,21 +121,41 @@ class EdaNetwork(nn.Module):
 
     def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
-        return self.tokens(pyramid, self.descend(pyramid, tau))
+        levels = self.descend(pyramid, tau)
+        matching = self.match(pyramid, levels)
+        found = None if matching is None else self.arrange(pyramid, self.propose(pyramid, matching))
+        return self.tokens(pyramid, levels, found)
 
     @full_precision
-    def tokens(self, pyramid: Pyramid, levels: list[Tensor]) -> Tokens:
+    def match(self, pyramid: Pyramid, levels: list[Tensor]) -> Matching | None:
+        """From the levels of `descend`: which places pieces share, where the network asks."""
+        return self.matcher(pyramid, levels) if self.matcher else None
+
+    @full_precision
+    def tokens(self, pyramid: Pyramid, levels: list[Tensor], arrangements: Arrangements | None = None) -> Tokens:
         """From the levels of `descend`: the last one as tokens, and what pieces know of each other."""
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
         matched = self.matcher.level if self.matcher else -1
         seen = [features.detach() if depth <= matched else features for depth, features in enumerate(levels)]
         pairs = self.pairs.encode(pyramid, seen) if self.pairs else None
-        tokens = Tokens(seen[-1], level.points, within, Layout(level.sizes, pyramid.pieces.counts), pairs)
-        if self.matcher is None:
-            return tokens
-        matching = self.matcher(pyramid, levels)
-        return replace(tokens, matching=matching, motions=propose(matching, pyramid.pieces.centroids()))
+        layout = Layout(level.sizes, pyramid.pieces.counts)
+        return Tokens(seen[-1], level.points, within, layout, pairs, arrangements)
+
+    @full_precision
+    def propose(self, pyramid: Pyramid, matching: Matching) -> list[Motions]:
+        """By which motions the pieces of every puzzle may fit, from their matched places."""
+        centers = pyramid.pieces.centroids().split(matching.counts.tolist())
+        mates = self.config.match_mates
+        return [propose(matches, at, mates) for matches, at in zip(matching.puzzles(), centers, strict=True)]
+
+    @full_precision
+    def arrange(self, pyramid: Pyramid, motions: list[Motions]) -> Arrangements:
+        """The arrangements of every puzzle, from motions by which its pieces may fit."""
+        assert self.motions is not None
+        centers = pyramid.pieces.centroids().split(pyramid.pieces.counts.tolist())
+        judges = self.motions.judges
+        return Arrangements.cat([arrange(of_one, at, judges) for of_one, at in zip(motions, centers, strict=True)])
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
@@ -176,7 +198,7 @@ class EdaNetwork(nn.Module):
     def relate(self, tokens: Tokens, poses: SE3, tau: Tensor, boldness: float = 1.0) -> Tensor:
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
 
-        Tokens that are attuned already, which must be to this tau, save the first self-attention. Motions by
+        Tokens that are attuned already, which must be to this tau, save the first self-attention. Arrangements in
         which pieces may fit are weighed as by the density to the power `boldness` (`nn/motions.py`).
         """
         if tokens.time is None:
@@ -201,8 +223,8 @@ class EdaNetwork(nn.Module):
             features = croco(features, within, between, tokens.time)
         velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
         velocity = velocity if by_pairs is None else velocity + by_pairs
-        if self.motions and tokens.motions:
-            velocity = self.motions(tokens.motions, poses, tau[ranges(layout.counts)], velocity, boldness)
+        if self.motions and tokens.arrangements:
+            velocity = self.motions(tokens.arrangements, poses, tau, velocity, boldness)
         return velocity
 
 

@@ -49,14 +49,15 @@ class DataConfig:
     train: str = ""  # folder of a dataset
     validation: str = ""  # folder of a dataset of unseen objects; empty: no validation
     points_per_batch: int = 50_000
-    draws: int = 1  # noises and taus per puzzle; they share one pass of an encoder without time
+    # Noises and taus per puzzle, which share a pass of an encoder without time; 0: only breaks and matches are learned.
+    draws: int = 1
     max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last one stays
     augmentation: Augmentation = field(default_factory=Augmentation)
     workers: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("points_per_batch", "draws"):
-            check_whole(name, getattr(self, name), 1, 2**40)
+        check_whole("points_per_batch", self.points_per_batch, 1, 2**40)
+        check_whole("draws", self.draws, 0, 2**40)
         check_whole("workers", self.workers, 0, 4096)
         for name in ("train", "validation"):
             check_text(name, getattr(self, name))

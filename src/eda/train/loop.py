@@ -44,7 +44,7 @@ class Objective(nn.Module):
         self.model, self.config = model, config
 
     def forward(self, batch: Batch, number: int) -> Tensor:
-        """The parts of the loss on batch `number` of all batches: (total, rotation, translation, breaks, matches)."""
+        """The parts of the loss on batch `number` of all batches: those of `watch.NAMES`."""
         seed = np.random.SeedSequence([self.config.seed, number]).generate_state(1, np.uint64)[0] >> 1
         device = batch.pyramid.pieces.points.device
         loss = self.model.loss(
@@ -54,19 +54,16 @@ class Objective(nn.Module):
             labels=Labels(batch.on_break, batch.own),
             generator=torch.Generator(device).manual_seed(int(seed)),
         )
-        breaks = self._no_breaks() if loss.breaks is None else loss.breaks
-        total = loss.total + breaks if loss.breaks is None else loss.total
-        matches = torch.zeros_like(breaks) if loss.matches is None else loss.matches
-        return torch.stack([total, loss.rotation, loss.translation, breaks, matches])
+        nothing = self._nothing()
+        sides = (nothing if side is None else side for side in (loss.breaks, loss.matches, loss.motions))
+        return torch.stack([loss.total + nothing, loss.rotation, loss.translation, *sides])
 
-    def _no_breaks(self) -> Tensor:
-        """Zero, in which every weight of a break head has its part.
+    def _nothing(self) -> Tensor:
+        """Zero, in which every weight has its part.
 
-        So processes agree on whose gradients they exchange, also on a batch without labels.
+        So processes agree on whose gradients they exchange, also on a batch without labels or without draws.
         """
-        head = self.model.network.breaks
-        zero = self.model.network.head.output.weight.new_zeros(())
-        return zero if head is None else sum((0 * weight.sum() for weight in head.parameters()), zero)
+        return sum(0 * weight.sum() for weight in self.model.parameters())  # type: ignore[return-value]
 
 
 class Run:

@@ -25,7 +25,7 @@ from eda.model import Eda
 from eda.pieces import Puzzle
 from eda.train.config import TrainConfig
 
-NAMES = ("loss", "rotation", "translation", "breaks", "matches")
+NAMES = ("loss", "rotation", "translation", "breaks", "matches", "motions")
 
 # A step is refused when its loss lies this many times above the median of those before it.
 SPIKE = 20.0
@@ -40,7 +40,7 @@ DRAWN = 4  # puzzles
 class Step:
     """What one step of the optimiser saw."""
 
-    parts: Tensor  # (5,) as `NAMES`; the mean over its batches
+    parts: Tensor  # (6,) as `NAMES`; the mean over its batches
     gradient: float  # the norm before clipping
 
 
