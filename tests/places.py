@@ -9,7 +9,8 @@ from shapes import TINY_NETWORK, lumpy_cloud
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces
-from eda.nn.matching import HIDDEN, Matching
+from eda.graph import Across
+from eda.nn.matching import HIDDEN, Matches, Matching
 
 REACH = 0.5  # of matchings by hand
 MATCHED = {"match_width": 8, "time_in_encoder": False}
@@ -38,8 +39,9 @@ def model_of(boldness: float = 1.0, **settings: object) -> Eda:
     network = replace(TINY_NETWORK, **{**MATCHED, **settings})
     model = stirred(Eda(EdaConfig(network, boldness=boldness)))
     if model.network.matcher:
-        for parameter in model.network.matcher.looks.parameters():
-            parameter *= 0.3
+        for projection in (model.network.matcher.looks, model.network.matcher.fits):
+            for parameter in projection.parameters() if projection else ():
+                parameter *= 0.3
     return model
 
 
@@ -54,38 +56,40 @@ def assert_near(a: Tensor, b: Tensor, atol: float = 1e-10) -> None:
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
-# -- matchings --------------------------------------------------------------------------------------------
+def unit(vectors: Tensor) -> Tensor:
+    return vectors / vectors.norm(dim=-1, keepdim=True)
 
 
-def table(rows: list[Tensor], width: int) -> Tensor:
-    """Rows of different lengths, padded with the first of each."""
-    return torch.stack([row[[*range(len(row)), *[0] * (width - len(row))]] for row in rows])
+# -- matchings of all puzzles of a batch ----------------------------------------------------------------------
 
 
 def by_hand(
     places: list[Tensor], scores: list[Tensor], counts: list[int] | None = None, *, shared: list[Tensor] | None = None,
     normals: list[Tensor] | None = None, columns: int = 0, reach: float = REACH,
 ) -> Matching:  # fmt: skip
-    """From the places (n, 3) of every piece and the scores (n, n') of every pair, in a table of `columns` or more."""
-    width, pairs = max(columns, *map(len, places)), pairs_of(counts or [len(places)])
-    padded_scores = torch.full((len(pairs), width, width), HIDDEN, dtype=torch.float64)
-    for row, block in enumerate(scores):
-        padded_scores[row, : block.shape[0], : block.shape[1]] = block
-    first, second = torch.tensor(pairs).unbind(1)
+    """From the places (n, 3) of every piece and the scores (n, n') of every pair, in tables of `columns` or more."""
+    counts, sizes = counts or [len(places)], [len(place) for place in places]
+    begins = [0, *itertools.accumulate(sizes)]  # the first place of every piece
+    ends = [begins[piece] for piece in [0, *itertools.accumulate(counts)]]  # and of every puzzle
+    width = max(columns, *(b - a for a, b in itertools.pairwise(ends)))
+    rows = torch.tensor([[a + (k if k < b - a else 0) for k in range(width)] for a, b in itertools.pairwise(ends)])
+    present = torch.tensor([[k < b - a for k in range(width)] for a, b in itertools.pairwise(ends)])
+    owner = torch.tensor([piece for piece, size in enumerate(sizes) for _ in range(size)])[rows]
+    table = torch.full((len(counts), width, width), HIDDEN, dtype=torch.float64)
+    puzzle = [b for b, count in enumerate(counts) for _ in range(count)]
+    for (i, j), block in zip(pairs_of(counts), scores, strict=True):
+        here, there = (slice(begins[p] - ends[puzzle[p]], begins[p + 1] - ends[puzzle[p]]) for p in (i, j))
+        table[puzzle[i], here, there], table[puzzle[i], there, here] = block, block.T
     return Matching(
-        places=table(places, width),
-        present=torch.tensor([[i < len(place) for i in range(width)] for place in places]),
-        normals=None if normals is None else table(normals, width),
-        shared=table([torch.full((len(p),), 3.0).double() for p in places] if shared is None else shared, width),
-        first=first,
-        second=second,
-        scores=padded_scores,
+        points=torch.cat(places),
+        normals=None if normals is None else torch.cat(normals),
+        sizes=torch.tensor(sizes),
+        counts=torch.tensor(counts),
+        shared=torch.full((sum(sizes),), 3.0).double() if shared is None else torch.cat(shared),
+        scores=table,
+        across=Across(rows, present, (owner[:, :, None] != owner[:, None, :]) & present[:, None, :]),
         reach=reach,
     )
-
-
-def unit(vectors: Tensor) -> Tensor:
-    return vectors / vectors.norm(dim=-1, keepdim=True)
 
 
 def at_random(sizes: list[int], counts: list[int] | None = None, *, columns: int = 0, seed: int = 0) -> Matching:
@@ -97,15 +101,77 @@ def at_random(sizes: list[int], counts: list[int] | None = None, *, columns: int
     return by_hand(parts, scores, counts, shared=shared, normals=normals, columns=columns)
 
 
-def moved(matching: Matching, poses: SE3) -> Matching:
+# -- matches of one puzzle ------------------------------------------------------------------------------------
+
+
+def table_of(rows: list[Tensor], width: int) -> Tensor:
+    """Rows of different lengths, padded with the first of each."""
+    return torch.stack([row[[*range(len(row)), *[0] * (width - len(row))]] for row in rows])
+
+
+def matches_by_hand(
+    places: list[Tensor], weights: list[Tensor], *, shared: list[Tensor] | None = None,
+    normals: list[Tensor] | None = None, columns: int = 0, reach: float = REACH,
+) -> Matches:  # fmt: skip
+    """From the places (n, 3) of every piece and the weights (n, n') of every pair, in tables of `columns` or more."""
+    width, pairs = max(columns, *map(len, places)), pairs_of([len(places)])
+    wide = torch.zeros(len(pairs), width, width, dtype=torch.float64)
+    for row, block in enumerate(weights):
+        wide[row, : block.shape[0], : block.shape[1]] = block
+    present = torch.tensor([[k < len(place) for k in range(width)] for place in places])
+    likely = [torch.full((len(p),), 0.9).double() for p in places] if shared is None else shared
+    first, second = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).unbind(1)
+    return Matches(
+        places=table_of(places, width),
+        present=present,
+        normals=None if normals is None else table_of(normals, width),
+        shared=table_of(likely, width) * present,
+        first=first,
+        second=second,
+        weights=wide,
+        reach=reach,
+    )
+
+
+def matches_at_random(sizes: list[int], *, columns: int = 0, seed: int = 0) -> Matches:
+    """Places about as far from each other as the reach, with normals, and with weights of no meaning."""
+    parts = [0.5 * drawn(n, 3, seed=seed + i) for i, n in enumerate(sizes)]
+    normals = [unit(drawn(n, 3, seed=seed + 20 + i)) for i, n in enumerate(sizes)]
+    weights = [drawn(sizes[i], sizes[j], seed=seed + 40 + 7 * i + j).exp() / 90 for i, j in pairs_of([len(sizes)])]
+    shared = [torch.sigmoid(drawn(n, seed=seed + 90 + i)) for i, n in enumerate(sizes)]
+    return matches_by_hand(parts, weights, shared=shared, normals=normals, columns=columns)
+
+
+def moved(matches: Matches, poses: SE3) -> Matches:
     """The same places in other frames, one pose (N,) for each piece."""
-    normals = matching.normals @ poses.rotation.mT
-    return replace(matching, places=poses.reshape(-1, 1).act(matching.places), normals=normals)
+    normals = None if matches.normals is None else matches.normals @ poses.rotation.mT
+    return replace(matches, places=poses.reshape(-1, 1).act(matches.places), normals=normals)
 
 
-def swapped(matching: Matching) -> Matching:
-    return replace(matching, first=matching.second, second=matching.first, scores=matching.scores.mT)
+def swapped(matches: Matches) -> Matches:
+    """Every pair the other way round."""
+    return replace(matches, first=matches.second, second=matches.first, weights=matches.weights.mT)
 
 
-def centers_of(matching: Matching) -> Tensor:
-    return torch.stack([p[present].mean(0) for p, present in zip(matching.places, matching.present, strict=True)])
+def reordered(matches: Matches, order: list[int]) -> tuple[Matches, list[int], list[bool]]:
+    """Piece k is what was piece order[k]. Also which pair each pair was, and whether it was the other way round."""
+    old = {pair: row for row, pair in enumerate(pairs_of([len(order)]))}
+    pieces = [(order[k], order[l]) for k, l in old]
+    rows, turned = [old[min(pair), max(pair)] for pair in pieces], [i > j for i, j in pieces]
+    weights = [matches.weights[row].T if back else matches.weights[row] for row, back in zip(rows, turned, strict=True)]
+    of_pieces = {name: getattr(matches, name)[order] for name in ("places", "present", "normals", "shared")}
+    return replace(matches, weights=torch.stack(weights), **of_pieces), rows, turned
+
+
+def with_garbage(matches: Matches) -> Matches:
+    """Whatever stands where there are no places."""
+    present = matches.present[..., None]
+    places, normals = (
+        torch.where(present, of, size * drawn(*of.shape, seed=61 + row))
+        for row, (of, size) in enumerate(((matches.places, 1.0), (matches.normals, 9.0)))
+    )
+    return replace(matches, places=places, normals=normals)
+
+
+def centers_of(matches: Matches) -> Tensor:
+    return torch.stack([p[present].mean(0) for p, present in zip(matches.places, matches.present, strict=True)])

@@ -54,9 +54,9 @@ def fracture_small() -> TrainConfig:
     """Fractures of 2 to 8 pieces on a CPU: places that fit are matched, and arrangements that fit them are weighed."""
     network = NetworkConfig(
         num_levels=2,
-        num_blocks=2,
+        num_blocks=1,
         num_neighbors=24,
-        cross_neighbors=None,
+        cross_neighbors=10,
         channels=32,
         time_in_encoder=False,
         break_head=True,

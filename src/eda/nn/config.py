@@ -74,6 +74,8 @@ class NetworkConfig:
                 raise InputError(f"{part}_level is {level}, but there are {self.num_levels} levels")
         if self.match_width and self.time_in_encoder:
             raise InputError("places are matched once for all times: match_width needs time_in_encoder=False")
+        if self.match_mates and self.normals == "unoriented":
+            raise InputError("places that fit each other face each other: match_mates needs normals that point outward")
         if self.normals == "unoriented" and self.max_degree < 2:
             raise InputError("unoriented normals live in degree 2: max_degree must be at least 2")
 

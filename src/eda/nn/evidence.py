@@ -102,9 +102,9 @@ def overlap(matches: Matches, pair: Tensor, motion: SE3) -> Tensor:
 
 def contact(matches: Matches, pair: Tensor, motion: SE3) -> Tensor:
     """(R, K, 12): the logs of the shares of places that come near the other piece, that face it there, do so closely,
-    look to the same side, come to lie inside it, face it though they are not shared, and face it as both are shared;
-    the share of shared places that are met; of those that face the other, how far they are from its plane, and how
-    likely they match, in the mean and summed; and how opposed the normals of all that is near are.
+    look to the same side, come to lie inside it, face it though they are not shared, face it as both are shared, and
+    face what they match; the share of shared places that are met; of those that face the other, how far they are from
+    its plane and how likely they match; and how opposed the normals of all that is near are.
     """
     met, reach = _met(matches, pair, motion), matches.reach
     dtype = met.gap.dtype

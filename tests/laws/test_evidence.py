@@ -1,0 +1,333 @@
+"""What speaks for a motion is what loops over matches and places tell; frames, order and padding do not matter."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from places import (
+    REACH,
+    assert_near,
+    drawn,
+    matches_at_random,
+    matches_by_hand,
+    moved,
+    poses_of,
+    reordered,
+    swapped,
+    with_garbage,
+)
+from reference import haar_rotations
+from torch import Tensor
+
+from eda import SE3
+from eda.nn.evidence import (
+    ALIKE,
+    CLOSE,
+    DEEP,
+    FACING,
+    LEAST_SHARE,
+    SURE,
+    UNLIKELY,
+    Known,
+    contact,
+    evidence_width,
+    overlap,
+)
+from eda.nn.matching import SAME, Matches
+
+KINDS = {"overlap": overlap, "contact": contact}
+of_both_kinds = pytest.mark.parametrize("kind", KINDS)
+PAIR = torch.tensor([2, 0, 0, 1, 2])
+
+
+def pieces_at_random(columns: int = 17) -> Matches:
+    """Three pieces; some of their places match none of another piece."""
+    matches = matches_at_random([9, 14, 6], columns=columns)
+    return replace(matches, weights=matches.weights * (drawn(*matches.weights.shape, seed=5) > -0.8))
+
+
+def motions_at_random(seed: int = 0) -> SE3:
+    """(5, 6) motions; the last of each brings nothing near."""
+    spread = torch.tensor([0.1, 0.3, 0.3, 0.5, 1.0, 99.0]).double()[:, None]
+    return SE3(haar_rotations(30, seed).reshape(5, 6, 3, 3), spread * drawn(5, 6, 3, seed=seed))
+
+
+# -- surfaces, place by place ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A place, and the nearest of the other piece."""
+
+    gap: float
+    facing: float
+    height: float
+    shared: float
+    shared_there: float
+    weight: float
+
+
+def meetings(matches: Matches, pair: int, motion: SE3) -> list[Meeting]:
+    """Of every place of both pieces, where one motion brings them."""
+    R, t = motion.rotation.numpy(), motion.translation.numpy()
+    sides = []
+    for piece, first in ((int(matches.first[pair]), True), (int(matches.second[pair]), False)):
+        rows = [k for k, present in enumerate(matches.present[piece].tolist()) if present]
+        normals = np.zeros((len(rows), 3)) if matches.normals is None else matches.normals[piece][rows].numpy()
+        points, shared = matches.places[piece][rows].numpy(), matches.shared[piece][rows].numpy()
+        sides.append(
+            [(R @ p + t, R @ n, s) if first else (p, n, s) for p, n, s in zip(points, normals, shared, strict=True)]
+        )
+    found = []
+    for here, there, weights in ((sides[0], sides[1], matches.weights[pair]), (*sides[::-1], matches.weights[pair].T)):
+        for i, (p, n, s) in enumerate(here):
+            j = min(range(len(there)), key=lambda k: math.dist(p, there[k][0]))
+            q, m, u = there[j]
+            found.append(Meeting(math.dist(p, q), float(n @ m), float((p - q) @ m), s, u, float(weights[i, j])))
+    return found
+
+
+def log_share(amounts: list[float], count: int) -> float:
+    return math.log(sum(amounts) / count + LEAST_SHARE)
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def overlap_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
+    every = meetings(matches, pair, motion)
+    near = [one for one in every if one.gap < 2 * SAME * matches.reach]
+    agree = [abs(one.facing) > ALIKE for one in near]
+    plane = [abs(one.height) / matches.reach for one in near]
+    shares = [log_share(amounts, len(every)) for amounts in ([1.0] * len(near), agree)]
+    return [*shares, mean([abs(one.facing) for one in near]), mean(agree), mean(plane)]
+
+
+def contact_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
+    every, reach = meetings(matches, pair, motion), matches.reach
+    near = [one for one in every if one.gap < 2 * SAME * reach]
+    faces = [one for one in near if one.facing < -FACING]
+    likely = [max(math.log(one.weight), UNLIKELY) / SURE if one.weight > 0 else UNLIKELY / SURE for one in faces]
+    shares = [
+        [1.0 for _ in near],
+        [1.0 for _ in faces],
+        [1.0 for one in faces if one.gap < CLOSE * 2 * SAME * reach],
+        [1.0 for one in near if one.facing > FACING],
+        [1.0 for one in every if one.height < -DEEP * reach and one.gap < 3 * reach],
+        [1 - one.shared for one in faces],
+        [one.shared * one.shared_there for one in faces],
+        [math.exp(log) for log in likely],
+    ]
+    return [
+        *(log_share(amounts, len(every)) for amounts in shares),
+        sum(one.shared for one in faces) / (sum(one.shared for one in every) + LEAST_SHARE),
+        mean([abs(one.height) / reach for one in faces]),
+        mean(likely),
+        -mean([one.facing for one in near]),
+    ]
+
+
+LOOPS = {"overlap": overlap_by_loop, "contact": contact_by_loop}
+
+
+@of_both_kinds
+@pytest.mark.parametrize("normals", [True, False])
+def test_surfaces_meet_as_in_a_loop_over_places(kind, normals):
+    matches, motion = with_garbage(pieces_at_random()), motions_at_random()
+    matches = matches if normals else replace(matches, normals=None)
+    found = KINDS[kind](matches, PAIR, motion)
+    expected = [[LOOPS[kind](matches, int(q), motion[r, k]) for k in range(6)] for r, q in enumerate(PAIR)]
+    assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-12)
+    assert found[:, -1].std(0).max() < 1e-12, "where nothing touches, there is nothing to tell apart"
+    varied = (found[:, :-1].flatten(0, 1).std(0) > 1e-3).tolist()
+    by_normals = [1, 2, 3, 4] if kind == "overlap" else range(1, 12)
+    assert varied == [normals or column not in by_normals for column in range(len(varied))]
+
+
+@of_both_kinds
+def test_surfaces_do_not_see_what_is_padding(kind):
+    motion = motions_at_random()
+    expected = KINDS[kind](matches_at_random([9, 14, 6]), PAIR, motion)
+    wide = with_garbage(matches_at_random([9, 14, 6], columns=19))
+    assert wide.places.shape[1] == 19
+    assert_near(KINDS[kind](wide, PAIR, motion), expected, 1e-12)
+
+
+@of_both_kinds
+def test_surfaces_do_not_see_which_piece_comes_first(kind):
+    matches, motion = pieces_at_random(), motions_at_random()
+    assert_near(KINDS[kind](swapped(matches), PAIR, motion.inverse()), KINDS[kind](matches, PAIR, motion), 1e-11)
+
+
+def test_overlap_does_not_see_the_signs_of_normals_and_contact_does():
+    matches, motion = pieces_at_random(), motions_at_random()
+    signs = torch.sign(drawn(3, 17, 1, seed=8))
+    flipped = replace(matches, normals=matches.normals * signs)
+    assert torch.equal(overlap(flipped, PAIR, motion), overlap(matches, PAIR, motion))
+    assert (contact(flipped, PAIR, motion) - contact(matches, PAIR, motion)).abs().amax() > 0.1
+    inside_out = contact(replace(matches, normals=-matches.normals), PAIR, motion)
+    changes = (inside_out - contact(matches, PAIR, motion)).abs().amax((0, 1)) > 1e-12
+    assert changes.nonzero().flatten().tolist() == [4], "of all normals at once: only which side is the inside"
+
+
+# -- surfaces by hand --------------------------------------------------------------------------------------
+
+
+def ball(count: int = 300) -> Tensor:
+    """Places about evenly on the unit sphere, along a spiral: their own normals."""
+    k = torch.arange(count).double()
+    height, angle = 1 - (2 * k + 1) / count, k * math.pi * (3 - math.sqrt(5))
+    radius = torch.sqrt(1 - height**2)
+    return torch.stack([radius * torch.cos(angle), radius * torch.sin(angle), height], dim=1)
+
+
+def along_x(distances: list[float]) -> SE3:
+    """(1, K) shifts."""
+    shift = torch.tensor(distances, dtype=torch.float64)[:, None] * torch.tensor([1.0, 0.0, 0.0]).double()
+    return SE3(torch.eye(3).double().expand(1, len(distances), 3, 3), shift[None])
+
+
+def test_the_further_a_ball_is_pushed_into_another_the_more_of_it_is_inside():
+    """A quarter deep in a unit ball at a distance D: the cap of p with |p - D e|^2 < (3/4)^2."""
+    places = ball()
+    matches = matches_by_hand([places] * 2, [torch.eye(300).double()], normals=[places] * 2)
+    assert DEEP * matches.reach == 0.25
+    distances = [3.0, 2.0, 1.7, 1.6, 1.5, 1.3, 1.0, 0.7]
+    share = contact(matches, torch.tensor([0]), along_x(distances))[0, :, 4].exp() - 1e-3
+    expected = [max(1 - (0.4375 + D**2) / (2 * D), 0) / 2 for D in distances]
+    assert_near(share, torch.tensor(expected, dtype=torch.float64), 0.015)
+    assert (share[:2].abs() < 1e-12).all(), "balls that touch are not inside each other"
+    assert (share[2:] > share[1:-1] + 1e-3).all()
+
+
+def test_contact_of_a_ball_in_its_mould_by_hand():
+    """All faces the other, at no distance. One half is shared with probability 1, and matches with 1; the other half
+    with 1/4, and does not match at all.
+    """
+    places, upper = ball(200), torch.arange(200) < 100
+    shared, sure = torch.where(upper, 1.0, 0.25).double(), torch.diag(upper.double())
+    matches = matches_by_hand([places] * 2, [sure], normals=[places, -places], shared=[shared] * 2)
+    still = along_x([0.0])
+    unlikely = 0.5 * math.exp(UNLIKELY / SURE)
+    shares = [1.0, 1.0, 1.0, 0.0, 0.0, 0.375, (1 + 0.0625) / 2, 0.5 + unlikely]
+    logs = [math.log(share + 1e-3) for share in shares]
+    others = [250 / (250 + 1e-3), 0.0, 0.5 * UNLIKELY / SURE, 1.0]
+    found = contact(matches, torch.tensor([0]), still)[0, 0]
+    assert_near(found, torch.tensor([*logs, *others], dtype=torch.float64), 1e-9)
+    alike = replace(matches, normals=torch.stack([places, places]))
+    found = contact(alike, torch.tensor([0]), still)[0, 0]
+    logs = [math.log(share + 1e-3) for share in [1.0, 0, 0, 1.0, 0, 0, 0, 0]]
+    assert_near(found, torch.tensor([*logs, 0, 0, 0, -1.0], dtype=torch.float64), 1e-9)
+
+
+def test_overlap_of_a_ball_with_itself_by_hand():
+    places = ball(200)
+    matches = matches_by_hand([places] * 2, [torch.eye(200).double()], normals=[places, -places])
+    found = overlap(matches, torch.tensor([0]), along_x([0.0, 9.0]))[0]
+    alone = [math.log(1e-3), math.log(1e-3), 0, 0, 0]
+    together = [math.log(1.001), math.log(1.001), 1, 1, 0]
+    assert_near(found, torch.tensor([together, alone], dtype=torch.float64), 1e-9)
+
+
+# -- of any motions of any pairs -----------------------------------------------------------------------------
+
+
+def known_of(matches: Matches, mates: bool, count: int = 11) -> Known:
+    """With any matches as the surest, of any places."""
+    pairs = len(matches.first)
+    here, there = (0.5 * drawn(pairs, count, 3, seed=seed) for seed in (70, 71))
+    weight = drawn(pairs, count, seed=72).exp()
+    return Known(matches, weight, here, there, 0.3, torch.tensor([2.0, 0.5, 3.0]).double(), mates)
+
+
+def support_by_loop(known: Known, pair: int, motion: SE3) -> list[float]:
+    support, total = 0.0, 0.0
+    R, t = motion.rotation.numpy(), motion.translation.numpy()
+    for w, p, q in zip(known.weight[pair].tolist(), known.here[pair].numpy(), known.there[pair].numpy(), strict=True):
+        support += w * math.exp(-(math.dist(R @ p + t, q) ** 2) / (2 * known.radius**2))
+        total += w
+    behind = math.log(support + 1e-6) - math.log(float(known.best[pair]) + 1e-6)
+    return [math.log(support + 1e-6), support / (total + 1e-6), behind]
+
+
+@of_both_kinds
+def test_evidence_is_the_support_of_matches_and_how_surfaces_meet(kind):
+    matches, motion = pieces_at_random(), motions_at_random()
+    known = known_of(matches, kind == "contact")
+    found = known.evidence(PAIR, motion)
+    assert found.shape == (5, 6, evidence_width(kind == "contact"))
+    assert found.shape[-1] == {"overlap": 8, "contact": 15}[kind]
+    expected = [
+        [[*support_by_loop(known, int(q), motion[r, k]), *LOOPS[kind](matches, int(q), motion[r, k])] for k in range(6)]
+        for r, q in enumerate(PAIR)
+    ]
+    assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-11)
+    assert known.evidence(PAIR[:0], motion[:0]).shape == (0, 6, found.shape[-1])
+
+
+def test_support_by_hand():
+    """Of two matches, of 2 and of 1, motions satisfy both, one and none; those of the second pair weigh nothing."""
+    matches = replace(pieces_at_random(), first=torch.tensor([0, 0]), second=torch.tensor([1, 2]))
+    points = torch.tensor([[0.0, 0, 0], [50, 0, 0]]).double().expand(2, 2, 3)
+    weight = torch.tensor([[2.0, 1.0], [0.0, 0.0]]).double()
+    known = Known(matches, weight, points, points, 0.3, torch.tensor([3.0, 0.0]).double(), False)
+    turned = torch.from_numpy(np.diag([-1.0, -1.0, 1.0]))  # about the first point
+    rotation = torch.stack([torch.eye(3).double(), turned, torch.eye(3).double()]).expand(2, 3, 3, 3)
+    motion = SE3(rotation, torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 9, 0]]).double().expand(2, 3, 3))
+    none = math.log(1e-6)
+    expected = [
+        [[math.log(3), 1.0, 0.0], [math.log(2), 2 / 3, math.log(2 / 3)], [none, 0.0, none - math.log(3)]],
+        [[none, 0.0, 0.0]] * 3,
+    ]
+    found = known.evidence(torch.tensor([0, 1]), motion)[..., :3]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=2e-6)
+
+
+@of_both_kinds
+def test_evidence_does_not_see_the_frames_of_pieces(kind):
+    matches, motion, poses = pieces_at_random(), motions_at_random(), poses_of(3, seed=4, spread=3.0)
+    known = known_of(matches, kind == "contact")
+    here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)
+    other = replace(known, matches=moved(matches, poses), here=here.act(known.here), there=there.act(known.there))
+    conjugate = there[PAIR] @ motion @ here[PAIR].inverse()
+    assert_near(other.evidence(PAIR, conjugate), known.evidence(PAIR, motion), 1e-9)
+
+
+@of_both_kinds
+def test_evidence_does_not_see_which_piece_comes_first(kind):
+    known, motion = known_of(pieces_at_random(), kind == "contact"), motions_at_random()
+    other = replace(known, matches=swapped(known.matches), here=known.there, there=known.here)
+    assert_near(other.evidence(PAIR, motion.inverse()), known.evidence(PAIR, motion), 1e-10)
+
+
+@of_both_kinds
+@pytest.mark.parametrize("order", [[1, 0, 2], [2, 0, 1], [2, 1, 0]])
+def test_surfaces_do_not_see_the_order_of_pieces(kind, order):
+    matches, motion = pieces_at_random(), motions_at_random()[:3]
+    other, rows, turned = reordered(matches, order)
+    ways = motion[rows].inverse().where(torch.tensor(turned)[:, None], motion[rows])
+    found, expected = KINDS[kind](other, torch.arange(3), ways), KINDS[kind](matches, torch.arange(3), motion)
+    assert_near(found, expected[rows], 1e-10)
+
+
+@of_both_kinds
+def test_evidence_is_in_the_precision_of_places(kind):
+    matches, motion = pieces_at_random(), motions_at_random()
+    names = ("places", "normals", "shared", "weights")
+    single = replace(matches, **{name: getattr(matches, name).float() for name in names})
+    found = KINDS[kind](single, PAIR, motion.to(torch.float32))
+    assert found.dtype == torch.float32
+    assert_near(found.double(), KINDS[kind](matches, PAIR, motion), 1e-3)
+
+
+def test_the_reach_is_the_unit_of_all_lengths():
+    """Pieces twice as large, at twice the reach."""
+    matches, motion = pieces_at_random(), motions_at_random()
+    assert matches.reach == REACH
+    large = replace(matches, places=2 * matches.places, reach=2 * REACH)
+    wide = SE3(motion.rotation, 2 * motion.translation)
+    for surfaces in KINDS.values():
+        assert_near(surfaces(large, PAIR, wide), surfaces(matches, PAIR, motion), 1e-10)
