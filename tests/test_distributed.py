@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed
 from datasets import command_of, dataset_of, lumpy_example, tiny_run
+from places import MATCHED
 from safetensors.torch import load_file, save_file
 
 import eda.cli
@@ -24,6 +26,18 @@ SPOILED = 5  # the number of a batch whose loss is not a number: of the second p
 
 def config_of(dataset: Path, accumulate: int) -> TrainConfig:
     return tiny_run(dataset, steps=STEPS, accumulate=accumulate)
+
+
+def matching_config(config: TrainConfig, draws: int) -> TrainConfig:
+    """Two steps of a network that matches places, too; what learns nothing stays as it is."""
+    network = replace(config.model.network, match_mates=True, **MATCHED)
+    optimizer = replace(config.optimizer, steps=2, accumulate=1, weight_decay=0.0, warmup=0)
+    return replace(
+        config,
+        model=replace(config.model, network=network),
+        optimizer=optimizer,
+        data=replace(config.data, draws=draws),
+    )
 
 
 def with_a_spoiled_batch(forward):
@@ -43,6 +57,12 @@ def take_part(words: list[str]) -> None:
         save_file(dict(run.model.state_dict()), folder / f"rank {ranks.rank} of {ranks.world}.safetensors")
         answers = {"mean": ranks.mean(torch.tensor([ranks.rank, 7.0])), "any": torch.tensor(ranks.any(ranks.rank == 1))}
         save_file({**answers, "none": torch.tensor(ranks.any(False))}, folder / f"answers {ranks.rank}.safetensors")
+        for draws in (0, 1):
+            other = matching_config(config, draws)
+            where = folder / f"{draws} draws"
+            where.mkdir(exist_ok=True)
+            matched = training(other, where, ranks, Watcher(other, None, lambda line: None))
+            save_file(dict(matched.model.state_dict()), where / f"rank {ranks.rank}.safetensors")
         return run
 
     eda.train.train = written_down
@@ -112,6 +132,19 @@ def test_the_first_process_saves_the_state_of_all(two_processes, one_process):
     assert (run.step, run.used) == (STEPS, 2 * (STEPS + 1))
     weights = load_file(two_processes / "rank 1 of 2.safetensors")
     assert all(torch.equal(tensor, weights[name]) for name, tensor in run.model.state_dict().items())
+
+
+@pytest.mark.parametrize("draws", [0, 1])
+def test_processes_agree_on_whose_gradients_they_exchange_also_without_draws(two_processes, dataset, draws):
+    """A network that matches places; without draws, what only the flow would teach is as it was in the beginning."""
+    first, second = (load_file(two_processes / f"{draws} draws" / f"rank {rank}.safetensors") for rank in (0, 1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    config = matching_config(config_of(dataset.folder, accumulate=2), draws)
+    begin = Eda(config.model, seed=config.seed).state_dict()
+    assert begin.keys() == first.keys()
+    learned = {name.split(".")[1] for name in begin if not torch.equal(begin[name], first[name])}
+    beside = {"embedding", "down", "matcher", "breaks"}
+    assert learned == (beside | {"time", "croco", "head", "motions"} if draws else beside)
 
 
 if __name__ == "__main__":

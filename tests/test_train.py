@@ -149,6 +149,24 @@ def test_every_weight_takes_part_in_a_step_also_where_nobody_knows_the_breaks(da
     assert float(parts[3].detach()) == 0
 
 
+def test_every_weight_takes_part_in_a_step_also_without_draws_but_only_some_learn(dataset, tmp_path):
+    """Of a network that matches places, what only the flow would teach has a gradient of zero."""
+    config = tiny_run(dataset.folder)
+    network = replace(config.model.network, match_width=8, match_mates=True, time_in_encoder=False)
+    model, data = replace(config.model, network=network), replace(config.data, draws=0)
+    run = Run(replace(config, model=model, data=data), tmp_path, ALONE)
+    parts = run.objective(next(run.loader.batches()), 0)
+    parts[0].backward()
+    assert all(p.grad is not None for p in run.model.parameters())
+    learned = {name.split(".")[1] for name, p in run.model.named_parameters() if p.grad.any()}
+    assert learned == {"embedding", "down", "breaks", "matcher"}
+    total, rotation, translation, breaks, matches, motions = parts.detach().tolist()
+    assert rotation == translation == motions == 0
+    assert total == pytest.approx(0.3 * breaks + matches)
+    assert breaks > 0
+    assert matches > 0
+
+
 def noise_of(pieces, noise_std, *, samples, generator):
     """Noise that the pieces alone decide, so that it is the same in any batch."""
     first = pieces.points[pieces.sizes.cumsum(0) - pieces.sizes]
@@ -453,7 +471,7 @@ def test_a_spike_is_a_loss_far_above_the_usual():
     watcher = silent(TrainConfig())
 
     def trouble(loss: float, gradient: float = 1.0) -> str | None:
-        return watcher.trouble(Step(torch.tensor([loss, 0, 0, 0, 0]), gradient))
+        return watcher.trouble(Step(torch.tensor([loss, 0, 0, 0, 0, 0]), gradient))
 
     assert trouble(1e9) is None, "nothing is usual yet"
     usual = [1.0, 3.0] * 100
@@ -493,10 +511,11 @@ def test_the_log_has_the_means_since_the_last_line(tmp_path):
     watcher.begin(0, 6)
     for step in range(1, 7):
         watcher.stepped(
-            step, Step(torch.tensor([step, 2.0 * step, 0.0, 1.0, 0.5]), gradient=step / 10), 0.5, 0.1 * step
+            step, Step(torch.tensor([step, 2.0 * step, 0.0, 1.0, 0.5, 0.25]), gradient=step / 10), 0.5, 0.1 * step
         )
     first, second = entries(tmp_path)
     assert (first["step"], first["loss"], first["rotation"], first["breaks"]) == (3, 2.0, 4.0, 1.0)
+    assert (first["matches"], first["motions"]) == (0.5, 0.25)
     assert (second["step"], second["loss"], second["gradient"]) == (6, 5.0, 0.6)
     assert second["steps_per_second"] == pytest.approx(2.0)
     assert second["waiting"] == pytest.approx(0.2)
@@ -556,7 +575,7 @@ def test_nobody_hears_of_a_run_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     watcher = silent(replace(TrainConfig(), watch=WatchConfig(log_every=1)))
     watcher.begin(0, 2)
-    watcher.stepped(1, Step(torch.zeros(5), 1.0), 1.0, 0.0)
+    watcher.stepped(1, Step(torch.zeros(6), 1.0), 1.0, 0.0)
     watcher.report_trouble("none", 1)
     assert not list(tmp_path.iterdir())
 

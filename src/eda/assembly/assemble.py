@@ -52,9 +52,9 @@ def _silent(what: str, done: float) -> None:
 class AssembleConfig:
     """How hard to try."""
 
-    samples: int = 32  # assemblies drawn from the flow
+    samples: int = 16  # assemblies drawn from the flow
     steps: int = 10
-    rounds: int = 2  # how often the flow is followed, each time from where it ended
+    rounds: int = 1  # how often the flow is followed, each time from where it ended
     solver: str = "rk4"
     seed: int = 0
     ranking: RankConfig = field(default_factory=RankConfig)

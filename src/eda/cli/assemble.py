@@ -36,9 +36,9 @@ def assemble(
             metavar="PIECE=POSE.json", help="A piece whose place is known: a matrix, 3x4 or 4x4. May be repeated."
         ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 32,
+    samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 16,
     steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 1,
     solver: Annotated[str, typer.Option(help="rk1, rk4, rkmk4 or adaptive.")] = "rk4",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
     refine: Annotated[bool, typer.Option("--refine/--no-refine", help="Or judge samples as they are.")] = True,

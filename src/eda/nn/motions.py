@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from eda.lie import SE3, so3
+from eda.lie.precision import full_precision
 from eda.nn.arrangements import Arrangements, Judges
 from eda.nn.evidence import evidence_width
 from eda.nn.proposals import Motions
@@ -65,7 +66,8 @@ class MotionPath(nn.Module):
         puzzle, count = ranges(arrangements.counts), len(arrangements.counts)
         way = ways(arrangements, poses)  # (N, H, 6)
         turned, moved = distances(arrangements, poses)  # (Q, H) each
-        farthest = segment_max(torch.maximum(turned, moved), puzzle[arrangements.first], count).clamp(min=0)
+        far = torch.maximum(turned, moved) * arrangements.both
+        farthest = segment_max(far, puzzle[arrangements.first], count).clamp(min=0)  # of a single piece, no distance
         time = torch.maximum(farthest, (1 - tau).clamp(min=LEAST_TIME)[:, None])
         way = torch.where(arrangements.placed[..., None], way / time[puzzle][..., None], velocity[:, None])
         logit = boldness * self._value(arrangements, turned, moved)
@@ -92,6 +94,7 @@ def _weighing(width: int) -> nn.Sequential:
     return nn.Sequential(*inner, nn.Linear(HIDDEN_WIDTH, 1))
 
 
+@full_precision
 def judging_loss(
     judges: Judges, proposed: list[Motions], arrangements: Arrangements, solution: SE3, own: Tensor | None = None
 ) -> Tensor:
