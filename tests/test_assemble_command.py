@@ -83,7 +83,7 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
     assert record == json.loads((first / "assembly.json").read_text())
     assert record["pinned"] == ["sherd=0"]
     assert record["settings"] == {
-        "samples": 2, "steps": 2, "rounds": 2, "solver": "rk1", "seed": 0, "time_limit": None, "refine": False,
+        "samples": 2, "steps": 2, "rounds": 1, "solver": "rk1", "seed": 0, "time_limit": None, "refine": False,
     }  # fmt: skip
     poses = [np.array(piece["pose"]) for piece in record["alternatives"][0]["pieces"]]
     np.testing.assert_array_equal(poses[0], known)

@@ -279,6 +279,15 @@ def test_pieces_of_which_only_two_have_motions_are_arranged_two_by_two():
     assert ordered == pytest.approx(values.tolist())
 
 
+def test_arrangements_of_other_pieces_are_no_repeats_wherever_those_lie():
+    """Two times three pieces that are to stay as they are, and one that nobody knows."""
+    triples = itertools.chain(itertools.combinations(range(3), 2), itertools.combinations(range(3, 6), 2))
+    puzzle = holding(planted(7, 1), *((i, j, 0) for i, j in triples))
+    still = SE3.identity(21, 1, dtype=torch.float64)
+    found = laid_out(arranged(replace(puzzle, motions=replace(puzzle.motions, motion=still))))
+    assert sorted(sorted(laid.poses) for laid in found) == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_only_the_arrangements_to_which_a_piece_can_join_go_on():
     """Two and three pieces hang together: of the former nothing is left when the third piece joins."""
     puzzle = holding(planted(5, 2, liked=0.0), (0, 1, 0), (2, 3, 1), (3, 4, 1))
