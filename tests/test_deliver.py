@@ -325,7 +325,7 @@ def test_the_report_tells_settings_in_words(tmp_path, config, limit, refinement)
     pieces = [OTHER, replace(OTHER, name="b")]
     told = told_by_report(pieces, replace(assembly_of(pieces), settings=config.as_dict()), tmp_path)
     facts = dict(told["facts"])
-    assert (facts["time limit"], facts["refinement"], facts["samples"]) == (limit, refinement, "32")
+    assert (facts["time limit"], facts["refinement"], facts["samples"]) == (limit, refinement, "16")
     assert "about 1 if all breaks are closed" in facts["score"]
     assert not {"None", "True", "False"} & set(facts.values())
 

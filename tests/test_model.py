@@ -219,7 +219,7 @@ def test_a_loss_of_another_precision_is_an_input_error(model):
 
 
 BAD_LOSSES = {
-    "no draws": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(3)), draws=0),
+    "fewer draws than none": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(3)), draws=-1),
     "a solution of another precision": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(3, dtype=SINGLE))),
     "a solution of other pieces": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(2))),
     "a pyramid of another network": lambda model, pieces: model.velocity(

@@ -513,6 +513,7 @@ def test_a_model_that_matches_comes_back_from_its_file(tmp_path, mates):
         ({"match_level": 0}, "match_level must be a whole number from 1"),
         ({"match_layers": -1}, "match_layers must be a whole number from 0"),
         ({"match_mates": 1}, "match_mates must be"),
+        ({"match_mates": True, "normals": "unoriented"}, "match_mates needs normals that point outward"),
         ({"time_in_encoder": True}, "match_width needs time_in_encoder=False"),
     ],
 )

@@ -418,7 +418,7 @@ def proposals(mates: bool) -> tuple[list[Motions], Arrangements, SE3]:
     for b, (count, num) in enumerate(zip(counts, ways, strict=True)):
         begin = sum(counts[:b])
         own, some = solution[begin : begin + count], arrangements_of([count], num, mates=mates, seed=b)
-        near = SE3.exp(0.12 * drawn(count, num, 6, seed=b))
+        near = SE3.exp(0.07 * drawn(count, num, 6, seed=b))
         right = torch.rand(count, num, generator=seeded(b)) < 0.75
         lies = (own.reshape(-1, 1) @ near).where(right, some.poses)
         some = replace(some, poses=lies, holds=torch.rand(1, num, generator=seeded(b)) < 0.8)
@@ -481,7 +481,7 @@ def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_
     found = judging_loss(judges, proposed, arrangements, solution, None if own is None else torch.tensor(own))
     assert float(found) == pytest.approx(balanced(kinds[0]) + balanced(kinds[1]), abs=1e-9)
     if own is None:
-        assert all(4 < sum(right for _, right in kind) < len(kind) - 4 for kind in kinds)
+        assert all(3 < sum(right for _, right in kind) < len(kind) - 3 for kind in kinds)
     elif not any(own):
         assert not any(right for kind in kinds for _, right in kind)
 

@@ -33,7 +33,9 @@ LEAST_TIME = 0.02  # that is held to be left
 ALL_OTHERS = 3 * math.log(12 * 10)
 RIGHT_TURN = math.radians(20)  # by which a motion may be off and yet be right
 RIGHT_PLACE = 0.25  # in units of the puzzle's size
-FAR = 3.0  # in units of the puzzle's size: no piece is to move faster, nor to turn by more than half a turn
+# In units of the puzzle's size: two pieces are not to move against each other by more than twice this in a unit of
+# time, nor to turn by more than half a turn.
+FAR = 3.0
 
 
 class MotionPath(nn.Module):
@@ -67,7 +69,7 @@ class MotionPath(nn.Module):
         way = ways(arrangements, poses)  # (N, H, 6)
         turned, moved = distances(arrangements, poses)  # (Q, H) each
         far = torch.maximum(turned, moved) * arrangements.both
-        farthest = segment_max(far, puzzle[arrangements.first], count).clamp(min=0)  # of a single piece, no distance
+        farthest = segment_max(far, puzzle[arrangements.first], count)
         time = torch.maximum(farthest, (1 - tau).clamp(min=LEAST_TIME)[:, None])
         way = torch.where(arrangements.placed[..., None], way / time[puzzle][..., None], velocity[:, None])
         logit = boldness * self._value(arrangements, turned, moved)
