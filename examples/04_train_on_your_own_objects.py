@@ -1,6 +1,6 @@
 """Train on your own objects: break them into puzzles, learn from these, and assemble one with what was learnt.
 
-python examples/04_train_on_your_own_objects.py meshes/ --steps 20000     # hours
+python examples/04_train_on_your_own_objects.py meshes/ --steps 4000      # hours
 python examples/04_train_on_your_own_objects.py --quick                   # seconds, and a model that knows nothing
 """
 
@@ -25,7 +25,7 @@ folder = options.out or Path(tempfile.mkdtemp())
 steps, puzzles = (3, 8) if options.quick else (options.steps, options.puzzles)
 
 # Puzzles of two and three pieces. The seed tells those to learn from and those to try it on apart.
-settings = FractureConfig(min_pieces=2, max_pieces=3, num_points=1500)
+settings = FractureConfig(min_pieces=2, max_pieces=3, num_points=2400)
 meshes = mesh_source(options.meshes) if options.meshes else None
 source = FractureSource(settings, seed=1, shapes=("stone",), meshes=meshes)
 build(Plan(source, puzzles, source.description()), folder / "data")

@@ -167,6 +167,16 @@ def test_what_has_no_breaks_cannot_be_measured_on_them(run, dataset, labelled_da
     assert "no poses" in output
 
 
+@pytest.mark.parametrize("given, seen", [((), 30), (("--points", 40), 40)])
+def test_a_model_sees_as_many_points_as_in_training_unless_told_otherwise(run, dataset, tmp_path, given, seen):
+    path = tmp_path / "sparse.safetensors"
+    Eda(EdaConfig(TINY_NETWORK, num_points=30)).save(path)
+    settings = ("--steps", 1, "--solver", "rk1", "--repeats", 1, "--limit", 1, "--json", "-")
+    code, output = run("--data", dataset, "--model", path, *settings, *given)
+    assert code == 0, output
+    assert json.loads(output)["points"] == seen
+
+
 def test_a_model_is_found_by_name_and_put_on_the_device(run, dataset):
     code, output = run("--data", dataset, "--model", "fracture-small", "--limit", 1, "--device", "cpu", *FAST)
     assert code == 0, output

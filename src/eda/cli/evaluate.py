@@ -38,7 +38,10 @@ def evaluate(
     solver: Annotated[str, typer.Option(help="Of the flow, e.g. rk1 or rk4.")] = "rk4",
     steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 1,
-    points: Annotated[int, typer.Option(min=8, help="Points of a puzzle that the network sees, about.")] = 1000,
+    points: Annotated[
+        int | None,
+        typer.Option(min=8, help="Points of a puzzle that the network sees, about; as in training, if not given."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first puzzles.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the turns of the pieces and of the noise.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
@@ -66,15 +69,18 @@ def evaluate(
         return
     if (model is None) == (predictions is None):
         raise InputError("give either --model or --predictions")
-    sampling = Sampling(samples, repeats, solver, steps, rounds, points, seed)
-    total = len(source) if limit is None else min(limit, len(source))
     if PROTOCOLS[protocol].score is None and (model is None or save_predictions):
         raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
+    loaded = None if model is None else _loaded(model, device)
+    seen = points or (loaded.config.num_points if loaded else Sampling.points)
+    sampling = Sampling(samples, repeats, solver, steps, rounds, seen, seed)
+    total = len(source) if limit is None else min(limit, len(source))
     with progress("evaluating", hidden=str(json_file) == "-") as advance:
         evaluation, drawn_by = _measured(
-            protocol, model, predictions, examples, sampling, device, lambda done: advance(done, total)
+            protocol, loaded, predictions, examples, sampling, lambda done: advance(done, total)
         )
-    report = {"data": data, **drawn_by, **summarize(evaluation)}
+    by = {} if model is None else {"model": str(model)}
+    report = {"data": data, **by, **drawn_by, **summarize(evaluation)}
     _write(evaluation, report, json_file, csv_file, markdown_file)
     if str(json_file) != "-":
         _print_table(report)
@@ -84,11 +90,10 @@ def evaluate(
 
 def _measured(
     protocol: str,
-    model: Path | None,
+    model: Eda | None,
     predictions: Path | None,
     examples: Iterator[Example],
     sampling: Sampling,
-    device: str | None,
     tell: Callable[[int], None],
 ) -> tuple[Evaluation, dict[str, Any]]:
     """The figures, and what of their making belongs in the report."""
@@ -97,18 +102,17 @@ def _measured(
 
     if PROTOCOLS[protocol].score is None:
         assert model is not None
-        return _breaks(model, examples, sampling, device, tell)
-    answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored, device)
+        return _breaks(model, examples, sampling, tell)
+    answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored)
     return measure(answers, protocol, progress=tell), drawn_by
 
 
 def _answers(
-    model: Path | None,
+    model: Eda | None,
     predictions: Path | None,
     examples: Iterator[Example],
     sampling: Sampling,
     anchored: bool,
-    device: str | None,
 ) -> tuple[Iterator[Answer], dict[str, Any]]:
     """Who answers, and what of it belongs in the report."""
     from eda.evaluate import looked_up, read_predictions, sampled
@@ -118,18 +122,18 @@ def _answers(
         return looked_up(read, examples), {"predictions": str(predictions), "seed": read.seed}
     assert model is not None
     settings = {name: getattr(sampling, name) for name in ("solver", "steps", "rounds", "points", "seed")}
-    return sampled(_loaded(model, device), examples, sampling, anchored=anchored), {"model": str(model), **settings}
+    return sampled(model, examples, sampling, anchored=anchored), settings
 
 
 def _breaks(
-    model: Path, examples: Iterator[Example], sampling: Sampling, device: str | None, tell: Callable[[int], None]
+    model: Eda, examples: Iterator[Example], sampling: Sampling, tell: Callable[[int], None]
 ) -> tuple[Evaluation, dict[str, Any]]:
     """What a model says of breaks, measured, and what of it belongs in the report."""
     from eda.evaluate import evaluate_breaks
 
     points, seed = sampling.points, sampling.seed
-    measured = evaluate_breaks(_loaded(model, device), examples, points=points, seed=seed, progress=tell)
-    return measured, {"model": str(model), "points": points, "seed": seed}
+    measured = evaluate_breaks(model, examples, points=points, seed=seed, progress=tell)
+    return measured, {"points": points, "seed": seed}
 
 
 def _loaded(model: Path, device: str | None) -> Eda:
