@@ -2,7 +2,7 @@
 
     python benchmarks/assembly.py --data fracture:pieces=2-8,puzzles=64,seed=9002,shapes=held_out --json results.json
     python benchmarks/assembly.py --from results.json --diagram docs/images/reliability.svg   # tables and diagram
-    python benchmarks/assembly.py --from development.json --fit                             # coefficients of confidence.py
+    python benchmarks/assembly.py --from development.json --fit                          # coefficients of confidence.py
 
 Pieces are turned and moved at random first. A puzzle is solved if all its pieces are placed and its pairs are off by
 less than 10 degrees and 5 % of its size in the mean (the paper's pairwise errors). A piece is right if its Chamfer
