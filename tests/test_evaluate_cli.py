@@ -167,7 +167,7 @@ def test_what_has_no_breaks_cannot_be_measured_on_them(run, dataset, labelled_da
     assert "no poses" in output
 
 
-@pytest.mark.parametrize("given, seen", [((), 30), (("--points", 40), 40)])
+@pytest.mark.parametrize(("given", "seen"), [((), 30), (("--points", 40), 40)])
 def test_a_model_sees_as_many_points_as_in_training_unless_told_otherwise(run, dataset, tmp_path, given, seen):
     path = tmp_path / "sparse.safetensors"
     Eda(EdaConfig(TINY_NETWORK, num_points=30)).save(path)
