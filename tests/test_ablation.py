@@ -9,9 +9,9 @@ from shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig
 from eda.evaluate import check_equivariance
+from eda.field import VelocityField
 from eda.flow import Path, integrate
 from eda.flow.loss import spatial_twist, turned
-from eda.model import VelocityField
 from eda.recipes import RECIPES
 from eda.segment import ranges
 

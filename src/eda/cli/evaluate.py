@@ -55,22 +55,17 @@ def evaluate(
 ) -> None:
     """Measure how well puzzles are assembled. Every convention is described in docs/evaluate.md."""
     from eda.data.sources import open_examples
-    from eda.errors import InputError
     from eda.evaluate import PROTOCOLS, Sampling, scattered, summarize, write_inputs
     from eda.settings import check_choice
 
     check_choice("--protocol", protocol, tuple(PROTOCOLS))
-    for path in (json_file, csv_file, markdown_file, save_predictions):
-        _check_writable(path)
+    _check_writable(json_file, csv_file, markdown_file, save_predictions)
     source = open_examples(data)
     examples = itertools.islice(iter(source), limit)
     if export_inputs:
         write_inputs(export_inputs, scattered(examples, seed), seed, anchored=PROTOCOLS[protocol].anchored)
         return
-    if (model is None) == (predictions is None):
-        raise InputError("give either --model or --predictions")
-    if PROTOCOLS[protocol].score is None and (model is None or save_predictions):
-        raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
+    _check_who_answers(protocol, model, predictions, save_predictions)
     loaded = None if model is None else _loaded(model, device)
     seen = points or (loaded.config.num_points if loaded else Sampling.points)
     sampling = Sampling(samples, repeats, solver, steps, rounds, seen, seed)
@@ -86,6 +81,18 @@ def evaluate(
         _print_table(report)
     if save_predictions:
         _save(save_predictions, evaluation, drawn_by["seed"])
+
+
+def _check_who_answers(
+    protocol: str, model: Path | None, predictions: Path | None, save_predictions: Path | None
+) -> None:
+    from eda.errors import InputError
+    from eda.evaluate import PROTOCOLS
+
+    if (model is None) == (predictions is None):
+        raise InputError("give either --model or --predictions")
+    if PROTOCOLS[protocol].score is None and (model is None or save_predictions):
+        raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
 
 
 def _measured(
@@ -148,12 +155,13 @@ def _loaded(model: Path, device: str | None) -> Eda:
     return Eda.load(model, device=kind)
 
 
-def _check_writable(path: Path | None) -> None:
+def _check_writable(*paths: Path | None) -> None:
     """Before the work begins, not after it."""
     from eda.errors import InputError
 
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise InputError(f"{path}: cannot be written; it must be a file in a folder that exists")
+    for path in paths:
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise InputError(f"{path}: cannot be written; it must be a file in a folder that exists")
 
 
 def _write(

@@ -51,6 +51,11 @@ class Arrangements:
     centers: Tensor  # (N, 3) of the pieces, in their own frames
 
     @property
+    def motion(self) -> SE3:
+        """(Q, H) from the own frame of the first piece of a pair to that of the second."""
+        return self.poses[self.second].inverse() @ self.poses[self.first]
+
+    @property
     def both(self) -> Tensor:
         """(Q, H) which pairs of pieces are placed."""
         return self.placed[self.first] & self.placed[self.second] & self.holds[ranges(self.counts)[self.first]]

@@ -116,8 +116,7 @@ def judging_loss(
         begin = rows.stop
     value = judges.joined(torch.cat([motions.evidence[motions.holds] for motions in proposed]))
     lying = arrangements.both & ~arrangements.joined
-    found = arrangements.poses[second].inverse() @ arrangements.poses[first]
-    lies_right = is_right(found, true, center) & known[:, None]
+    lies_right = is_right(arrangements.motion, true, center) & known[:, None]
     return _balanced(value, torch.cat(right)) + _balanced(
         judges.beside(arrangements.evidence[lying]), lies_right[lying]
     )
@@ -161,8 +160,7 @@ def distances(arrangements: Arrangements, poses: SE3) -> tuple[Tensor, Tensor]:
     """
     first, second = arrangements.first, arrangements.second
     here, there = poses[first].reshape(-1, 1), poses[second].reshape(-1, 1)
-    motion = arrangements.poses[second].inverse() @ arrangements.poses[first]
-    whole = there @ motion @ here.inverse()
+    whole = there @ arrangements.motion @ here.inverse()
     turn = so3.log(whole.rotation)
     center = poses.act(arrangements.centers)
     apart = whole.act(center[first][:, None]) - center[second][:, None]
