@@ -53,7 +53,7 @@ def test_epochs_and_seeds_have_orders_of_their_own(dataset):
 
 
 def test_the_same_seed_gives_the_same_batches_with_the_same_chances(dataset):
-    assert list(PLAN.epoch(dataset, 2)) == list(replace(PLAN).epoch(Dataset(dataset.folder), 2))
+    assert list(PLAN.epoch(dataset, 2)) == list(replace(PLAN).epoch(Dataset(dataset.folders[0]), 2))
 
 
 def test_every_example_has_chances_of_its_own_in_every_epoch(dataset):

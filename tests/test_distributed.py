@@ -82,7 +82,7 @@ def two_processes(dataset, tmp_path_factory) -> Path:
         pytest.skip("this build of torch has no gloo, which connects processes on CPUs")
     folder = tmp_path_factory.mktemp("two")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words = ["train", *command_of(config_of(dataset.folder, accumulate=2)), "--out", str(folder), "--threads", "1"]
+    words = ["train", *command_of(config_of(dataset.folders[0], accumulate=2)), "--out", str(folder), "--threads", "1"]
     result = subprocess.run(
         [*torchrun, __file__, *words],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False,
@@ -94,7 +94,7 @@ def two_processes(dataset, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def one_process(dataset, tmp_path_factory) -> Run:
-    config = config_of(dataset.folder, accumulate=4)
+    config = config_of(dataset.folders[0], accumulate=4)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Objective, "forward", with_a_spoiled_batch(Objective.forward))
         folder = tmp_path_factory.mktemp("one")
@@ -139,7 +139,7 @@ def test_processes_agree_on_whose_gradients_they_exchange_also_without_draws(two
     """A network that matches places; without draws, what only the flow would teach is as it was in the beginning."""
     first, second = (load_file(two_processes / f"{draws} draws" / f"rank {rank}.safetensors") for rank in (0, 1))
     assert all(torch.equal(first[name], second[name]) for name in first)
-    config = matching_config(config_of(dataset.folder, accumulate=2), draws)
+    config = matching_config(config_of(dataset.folders[0], accumulate=2), draws)
     begin = Eda(config.model, seed=config.seed).state_dict()
     assert begin.keys() == first.keys()
     learned = {name.split(".")[1] for name in begin if not torch.equal(begin[name], first[name])}

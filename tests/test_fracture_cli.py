@@ -95,7 +95,7 @@ def test_shards_of_our_own_shapes(run, tmp_path):
     assert len(dataset) == 4
     assert {example.name.split("-")[1] for example in dataset} <= set(HELD_OUT_KINDS)
     assert all(2 <= example.num_pieces <= 3 for example in dataset)
-    assert dataset.manifest["config"]["num_points"] == 500
+    assert dataset.manifests[0]["config"]["num_points"] == 500
 
 
 def test_meshes_of_the_users(run, tmp_path):

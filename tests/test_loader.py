@@ -178,7 +178,7 @@ def test_the_cache_keeps_labels_and_absent_normals(tmp_path):
 
 
 def caches(dataset: Dataset) -> set[Path]:
-    return set(dataset.folder.glob("pyramids-*"))
+    return set(dataset.folders[0].glob("pyramids-*"))
 
 
 def test_other_pyramids_have_a_cache_of_their_own(tmp_path):
@@ -193,6 +193,15 @@ def test_other_pyramids_have_a_cache_of_their_own(tmp_path):
         assert len(caches(small)) == count
     taken(Loader(small, replace(PLAN, seed=9, points_per_batch=60), replace(GRAPHS)), 3)
     assert len(caches(small)) == len(loaders), "the order of batches does not change what is in them"
+
+
+def test_each_of_several_datasets_keeps_its_own_pyramids(tmp_path):
+    parts = [dataset_of(tmp_path / name, [lumpy_example(seed, 2, 30)]) for seed, name in enumerate("ab")]
+    several = Dataset(*(part.folders[0] for part in parts))
+    made, kept = (taken(Loader(several, PLAN, GRAPHS, cache=cache), 4) for cache in (False, True))
+    for one, other in zip(made, kept, strict=True):
+        assert_same(one, other, solution_to=1e-6)
+    assert [len(caches(part)) for part in parts] == [1, 1]
 
 
 OTHER_GRAPHS = {"num_levels": 1, "ratio": 0.5, "num_neighbors": 5, "num_nearest": 0}
@@ -233,7 +242,7 @@ def test_a_dataset_that_cannot_be_written_to_can_be_learned_from(tmp_path, monke
 
 def test_the_same_seed_has_the_same_chances(dataset):
     one, same, another = (
-        taken(Loader(Dataset(dataset.folder), replace(PLAN, seed=seed), GRAPHS, CHANGED), 4) for seed in (5, 5, 6)
+        taken(Loader(Dataset(dataset.folders[0]), replace(PLAN, seed=seed), GRAPHS, CHANGED), 4) for seed in (5, 5, 6)
     )
     assert_all_same(one, same)
     assert any(differ(a, b) for a, b in zip(one, another, strict=True))

@@ -53,6 +53,27 @@ def test_an_example_is_read_by_its_number_from_either_end(dataset, examples):
         assert_same(dataset[index], examples[index])
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_several_folders_are_one_dataset(tmp_path, examples, number):
+    parts = np.array_split(np.arange(len(examples)), number)
+    made = [dataset_of(tmp_path / f"part {i}", [examples[k] for k in rows], 2) for i, rows in enumerate(parts)]
+    several = Dataset.named("+".join(str(one.folders[0]) for one in made))
+    assert several.num_shards == sum(one.num_shards for one in made)
+    for read, written in zip(several, examples, strict=True):
+        assert_same(read, written)
+    assert_same(several[-2], examples[-2])
+
+
+def test_a_folder_may_have_a_plus_in_its_name(tmp_path, examples):
+    dataset_of(tmp_path / "rooms+scans", examples[:2])
+    assert len(Dataset.named(str(tmp_path / "rooms+scans"))) == 2
+
+
+def test_one_of_several_that_is_no_dataset_is_named(dataset, tmp_path):
+    with pytest.raises(InputError, match="nowhere: not a dataset"):
+        Dataset.named(f"{dataset.folders[0]}+{tmp_path / 'nowhere'}")
+
+
 @pytest.mark.parametrize("index", [7, -8])
 def test_a_number_too_large_is_an_index_error(dataset, index):
     with pytest.raises(IndexError, match="7 examples"):
@@ -153,9 +174,9 @@ def test_a_manifest_that_cannot_be_used_is_an_input_error(tmp_path, what):
 
 
 def test_missing_shards_are_named(dataset):
-    (dataset.folder / "shard-00001.safetensors").unlink()
+    (dataset.folders[0] / "shard-00001.safetensors").unlink()
     with pytest.raises(InputError, match=r"1 of 3 shards are missing, e\.g\. shard-00001.*goes on where it stopped"):
-        Dataset(dataset.folder)
+        Dataset(dataset.folders[0])
 
 
 # -- damaged shards ----------------------------------------------------------------------------------------

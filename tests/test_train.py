@@ -83,7 +83,7 @@ def test_the_learning_rate_warms_up_and_falls_as_a_cosine():
 
 def test_steps_are_those_of_a_plain_loop(dataset, tmp_path):
     """AdamW on clipped gradients at the scheduled rates, and the average of the weights by hand."""
-    config = tiny_run(dataset.folder, steps=6, lr=0.01, clip=0.5, ema=0.8, weight_decay=0.3)
+    config = tiny_run(dataset.folders[0], steps=6, lr=0.01, clip=0.5, ema=0.8, weight_decay=0.3)
     run = Run(config, tmp_path, ALONE)
     model = copy.deepcopy(run.model)
     objective = Objective(model, config)
@@ -113,7 +113,7 @@ def test_steps_are_those_of_a_plain_loop(dataset, tmp_path):
 
 
 def test_batches_have_noise_of_their_own_that_their_number_decides(dataset, tmp_path):
-    run = Run(tiny_run(dataset.folder), tmp_path, ALONE)
+    run = Run(tiny_run(dataset.folders[0]), tmp_path, ALONE)
     batch = next(run.loader.batches())
     losses = [run.objective(batch, number)[0].item() for number in (0, 1, 0)]
     assert losses[0] == losses[2] != losses[1]
@@ -122,7 +122,7 @@ def test_batches_have_noise_of_their_own_that_their_number_decides(dataset, tmp_
 
 
 def test_the_loss_is_told_all_that_is_known_of_a_batch(dataset, tmp_path, monkeypatch):
-    config = tiny_run(dataset.folder)
+    config = tiny_run(dataset.folders[0])
     config = replace(config, data=replace(config.data, draws=3, augmentation=Augmentation(foreign=1.0)))
     run, calls = Run(config, tmp_path, ALONE), []
     loss = run.model.loss
@@ -138,7 +138,7 @@ def test_the_loss_is_told_all_that_is_known_of_a_batch(dataset, tmp_path, monkey
 
 def test_every_weight_takes_part_in_a_step_also_where_nobody_knows_the_breaks(dataset, tmp_path):
     """Processes that exchange gradients must agree on whose; a batch without labels changes no weight of the head."""
-    config = tiny_run(dataset.folder)
+    config = tiny_run(dataset.folders[0])
     assert config.model.network.break_head
     run = Run(config, tmp_path, ALONE)
     batch = replace(next(run.loader.batches()), on_break=None)
@@ -151,7 +151,7 @@ def test_every_weight_takes_part_in_a_step_also_where_nobody_knows_the_breaks(da
 
 def test_every_weight_takes_part_in_a_step_also_without_draws_but_only_some_learn(dataset, tmp_path):
     """Of a network that matches places, what only the flow would teach has a gradient of zero."""
-    config = tiny_run(dataset.folder)
+    config = tiny_run(dataset.folders[0])
     network = replace(config.model.network, match_width=8, match_mates=True, time_in_encoder=False)
     model, data = replace(config.model, network=network), replace(config.data, draws=0)
     run = Run(replace(config, model=model, data=data), tmp_path, ALONE)
@@ -176,7 +176,7 @@ def noise_of(pieces, noise_std, *, samples, generator):
 def test_accumulated_gradients_are_those_of_the_whole_batch(dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(eda.model, "sample_noise", noise_of)
     monkeypatch.setitem(eda.model.TAU_SAMPLERS, "uniform", lambda count, generator: torch.full((count,), 0.4))
-    config = tiny_run(dataset.folder, accumulate=3, clip=1e9)
+    config = tiny_run(dataset.folders[0], accumulate=3, clip=1e9)
     network = replace(config.model.network, break_head=False)  # whose loss is a mean over points, not over puzzles
     model, data = (
         replace(config.model, network=network, tau_sampler="uniform"),
@@ -196,7 +196,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(dataset, tmp_path, m
 
 
 def test_reported_losses_are_the_means_of_a_step(dataset, tmp_path):
-    run = Run(tiny_run(dataset.folder, accumulate=2), tmp_path, ALONE)
+    run = Run(tiny_run(dataset.folders[0], accumulate=2), tmp_path, ALONE)
     batches = run.loader.batches()
     two = [next(batches) for _ in range(2)]
     expected = torch.stack([run.objective(batch, number).detach() for number, batch in enumerate(two)]).mean(0)
@@ -204,7 +204,7 @@ def test_reported_losses_are_the_means_of_a_step(dataset, tmp_path):
 
 
 def test_mixed_precision_keeps_the_weights_as_they_are(dataset, tmp_path):
-    run = trained(tiny_run(dataset.folder, steps=2, bfloat16=True), tmp_path / "run")
+    run = trained(tiny_run(dataset.folders[0], steps=2, bfloat16=True), tmp_path / "run")
     assert {tensor.dtype for tensor in run.model.parameters()} == {torch.float32}
     assert all(bool(tensor.isfinite().all()) for tensor in numbers(run))
 
@@ -213,7 +213,7 @@ def test_mixed_precision_keeps_the_weights_as_they_are(dataset, tmp_path):
 
 
 def test_a_run_leaves_a_model_with_the_averaged_weights(dataset, tmp_path):
-    run = trained(tiny_run(dataset.folder, steps=3), tmp_path / "run")
+    run = trained(tiny_run(dataset.folders[0], steps=3), tmp_path / "run")
     loaded = Eda.load(tmp_path / "run" / "model.safetensors")
     assert loaded.config == run.config.model
     assert torch.equal(loaded.network.embedding.weight, run.averaged.network.embedding.weight)
@@ -221,7 +221,7 @@ def test_a_run_leaves_a_model_with_the_averaged_weights(dataset, tmp_path):
 
 
 def test_a_run_that_is_done_stays_as_it_is(dataset, tmp_path):
-    config = tiny_run(dataset.folder, steps=3)
+    config = tiny_run(dataset.folders[0], steps=3)
     assert_same_bits(trained(config, tmp_path / "run"), trained(config, tmp_path / "run"))
 
 
@@ -261,7 +261,7 @@ PATHS = {
 
 @pytest.mark.parametrize("paths", [{}, *(settings for settings, _ in PATHS.values())])
 def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, paths):
-    config = with_network(timeless_run(dataset.folder), **paths)
+    config = with_network(timeless_run(dataset.folders[0]), **paths)
     config = replace(config, begin_with=saved(config, tmp_path / "old.safetensors"))
     run = Run(config, tmp_path, ALONE)
     for model in (run.model, run.averaged):
@@ -272,7 +272,7 @@ def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, paths):
 @pytest.mark.parametrize("name", PATHS)
 def test_a_run_with_a_path_between_pieces_may_begin_with_a_model_without(dataset, tmp_path, name):
     """What the model has is taken over, bit by bit; what is new is as the seed of the run makes it."""
-    plain = timeless_run(dataset.folder)
+    plain = timeless_run(dataset.folders[0])
     begun = replace(plain, begin_with=saved(plain, tmp_path / "old.safetensors"))
     settings, added = PATHS[name]
     config = with_network(begun, **settings)
@@ -289,7 +289,7 @@ def test_a_run_with_a_path_between_pieces_may_begin_with_a_model_without(dataset
 
 
 def test_a_run_keeps_its_own_settings_beside_the_weights_it_begins_with(dataset, tmp_path):
-    plain = tiny_run(dataset.folder)
+    plain = tiny_run(dataset.folders[0])
     begun = replace(plain, begin_with=saved(plain, tmp_path / "old.safetensors"))
     config = replace(begun, model=replace(begun.model, noise_std=0.123))
     assert Run(config, tmp_path, ALONE).model.config == config.model
@@ -311,7 +311,7 @@ OTHER_NETWORKS = {
 
 @pytest.mark.parametrize("name", OTHER_NETWORKS)
 def test_a_run_does_not_begin_with_another_network(dataset, tmp_path, name):
-    before, asked = (with_network(timeless_run(dataset.folder), **settings) for settings in OTHER_NETWORKS[name])
+    before, asked = (with_network(timeless_run(dataset.folders[0]), **settings) for settings in OTHER_NETWORKS[name])
     config = replace(asked, begin_with=saved(before, tmp_path / "old.safetensors"))
     with pytest.raises(InputError, match=r"old\.safetensors: its network is not the one of this recipe"):
         Run(config, tmp_path, ALONE)
@@ -320,7 +320,7 @@ def test_a_run_does_not_begin_with_another_network(dataset, tmp_path, name):
 @pytest.mark.parametrize("name", PATHS)
 def test_every_weight_of_a_path_between_pieces_takes_part_in_a_step(dataset, tmp_path, name):
     settings, added = PATHS[name]
-    run = Run(with_network(timeless_run(dataset.folder), **settings), tmp_path, ALONE)
+    run = Run(with_network(timeless_run(dataset.folders[0]), **settings), tmp_path, ALONE)
     run.advance(run.loader.batches())
     assert all(p.grad is not None and p.grad.isfinite().all() for p in run.model.parameters())
     for prefix in added:
@@ -354,7 +354,7 @@ def changed(config: TrainConfig) -> TrainConfig:
 
 def test_a_run_that_was_killed_ends_in_the_same_bits(dataset, tmp_path):
     """Killed after 2 steps, it begins anew; killed after 5, it goes on from the 3rd."""
-    config = changed(tiny_run(dataset.folder, steps=8))
+    config = changed(tiny_run(dataset.folders[0], steps=8))
     for at, kept in [(2, 0), (5, 3)]:
         with pytest.raises(Killed):
             trained(config, tmp_path / "killed", Killer(config, at))
@@ -380,7 +380,7 @@ class Signaller(Watcher):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_after_its_step_with_its_state_saved(dataset, tmp_path, number):
-    config = tiny_run(dataset.folder, steps=50)
+    config = tiny_run(dataset.folders[0], steps=50)
     before = signal.getsignal(number)
     run = trained(config, tmp_path / "run", Signaller(config, number))
     assert run.step == 2
@@ -390,7 +390,7 @@ def test_a_signal_ends_a_run_after_its_step_with_its_state_saved(dataset, tmp_pa
 
 
 def test_a_second_signal_interrupts_at_once(dataset, tmp_path):
-    config = tiny_run(dataset.folder, steps=50)
+    config = tiny_run(dataset.folders[0], steps=50)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         trained(config, tmp_path / "run", Signaller(config, signal.SIGINT, signal.SIGINT))
@@ -447,7 +447,7 @@ def skipped(config: TrainConfig, folder: Path, steps: int, resume_at: int) -> Ru
 @pytest.mark.parametrize(("spoil", "number", "kept"), [(not_a_number, 4, 3), (steep, 4, 3), (not_a_number, 1, 1)])
 def test_a_run_goes_back_and_on_with_other_batches(dataset, tmp_path, monkeypatch, spoil, number, kept):
     """From batch 4 to the state of step 3; from batch 1, before there is a state, to where it was."""
-    config, lines = tiny_run(dataset.folder, steps=6), []
+    config, lines = tiny_run(dataset.folders[0], steps=6), []
     expected = skipped(config, tmp_path / "by hand", kept, number + 1)
     spoiled(monkeypatch, number, spoil)
     (tmp_path / "run").mkdir()
@@ -460,7 +460,7 @@ def test_a_run_goes_back_and_on_with_other_batches(dataset, tmp_path, monkeypatc
 
 
 def test_a_run_goes_back_from_a_spike(dataset, tmp_path, monkeypatch):
-    config = tiny_run(dataset.folder, steps=6)
+    config = tiny_run(dataset.folders[0], steps=6)
     expected = skipped(config, tmp_path / "by hand", 3, 5)
     spoiled(monkeypatch, 4, high)
     monkeypatch.setattr(eda.train.watch, "_REMEMBERED", 4)
@@ -495,7 +495,7 @@ def test_a_run_that_only_meets_trouble_gives_up(dataset, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Objective, "forward", always)
     with pytest.raises(InputError):
-        trained(tiny_run(dataset.folder), tmp_path / "run")
+        trained(tiny_run(dataset.folders[0]), tmp_path / "run")
 
 
 # -- what a person sees ------------------------------------------------------------------------------------
@@ -534,7 +534,7 @@ def test_a_run_that_goes_on_says_so():
 
 
 def test_a_run_is_validated_as_often_as_asked(dataset, tmp_path):
-    config = tiny_run(dataset.folder, steps=5)
+    config = tiny_run(dataset.folders[0], steps=5)
     watch = WatchConfig(log_every=5, checkpoint_every=5, validate_every=2, validation_steps=1)
     config = replace(config, watch=watch)
     (tmp_path / "run").mkdir()
@@ -561,7 +561,7 @@ def test_validation_is_the_mean_error_of_the_model_given(dataset, tmp_path, monk
             rotation = torch.stack([solution.rotation[0], turn @ solution.rotation[1]])
             return SE3(rotation, solution.translation)[None]
 
-        config = tiny_run(dataset.folder)
+        config = tiny_run(dataset.folders[0])
         model = Eda(config.model)
         monkeypatch.setattr(model, "sample", sample)
         Watcher(config, tmp_path, lambda line: None, pairs).validate(1, model)
@@ -598,8 +598,8 @@ def test_without_torchrun_there_is_one_process(monkeypatch):
 
 
 def test_the_data_of_a_run_are_those_of_its_config(dataset, tmp_path):
-    config = tiny_run(dataset.folder)
-    data = DataConfig(str(dataset.folder), points_per_batch=77, max_pieces=(3, 5), workers=2)
+    config = tiny_run(dataset.folders[0])
+    data = DataConfig(str(dataset.folders[0]), points_per_batch=77, max_pieces=(3, 5), workers=2)
     run = Run(replace(config, data=data, model=replace(config.model, num_points=33)), tmp_path, ALONE)
     plan, graphs = run.loader.plan, run.loader.graphs
     assert (plan.points_per_example, plan.points_per_batch, plan.max_pieces, plan.seed) == (33, 77, (3, 5), 3)

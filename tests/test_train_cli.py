@@ -36,7 +36,7 @@ def dataset(tmp_path_factory) -> Dataset:
 
 
 def words_for(dataset: Dataset, out: Path, *more: object, steps: int) -> list[str]:
-    return ["train", *command_of(tiny_run(dataset.folder, steps=steps)), "--out", str(out), *map(str, more)]
+    return ["train", *command_of(tiny_run(dataset.folders[0], steps=steps)), "--out", str(out), *map(str, more)]
 
 
 def invoke(*words: object):
@@ -128,13 +128,13 @@ def no_training(monkeypatch) -> list[TrainConfig]:
 
 def test_the_command_runs_what_it_was_told(dataset, tmp_path, no_training):
     result = invoke(
-        "train", "kitti-3", "--data", dataset.folder, "--out", tmp_path / "a/b", "--set", "optimizer.lr=0.5"
+        "train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path / "a/b", "--set", "optimizer.lr=0.5"
     )
     assert result.exit_code == 0, result.exception
     expected = RECIPES["kitti-3"]()
     expected = dataclasses.replace(
         expected,
-        data=dataclasses.replace(expected.data, train=str(dataset.folder)),
+        data=dataclasses.replace(expected.data, train=str(dataset.folders[0])),
         optimizer=dataclasses.replace(expected.optimizer, lr=0.5),
     )
     assert no_training == [expected]
@@ -146,7 +146,7 @@ def test_the_command_runs_what_it_was_told(dataset, tmp_path, no_training):
 
 def test_the_folder_of_another_run_is_refused(dataset, tmp_path, no_training):
     def run(*more: str):
-        return invoke("train", "kitti-3", "--data", dataset.folder, "--out", tmp_path / "run", *more)
+        return invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path / "run", *more)
 
     assert run().exit_code == 0
     before = (tmp_path / "run" / "config.json").read_bytes()
@@ -162,7 +162,7 @@ def test_the_folder_of_another_run_is_refused(dataset, tmp_path, no_training):
 @pytest.mark.parametrize("record", [b"{", b"{}", b"\xff"])
 def test_a_record_that_cannot_be_read_is_an_input_error(dataset, tmp_path, no_training, record):
     (tmp_path / "config.json").write_bytes(record)
-    error = invoke("train", "kitti-3", "--data", dataset.folder, "--out", tmp_path).exception
+    error = invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path).exception
     assert isinstance(error, InputError)
     assert str(tmp_path) in str(error)
     assert (tmp_path / "config.json").read_bytes() == record
@@ -171,13 +171,13 @@ def test_a_record_that_cannot_be_read_is_an_input_error(dataset, tmp_path, no_tr
 @pytest.mark.parametrize("record", [b"[]", b'{"config": 3}'])
 def test_a_record_of_another_form_is_an_input_error(dataset, tmp_path, no_training, record):
     (tmp_path / "config.json").write_bytes(record)
-    error = invoke("train", "kitti-3", "--data", dataset.folder, "--out", tmp_path).exception
+    error = invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path).exception
     assert isinstance(error, InputError)
 
 
 def test_a_folder_that_cannot_be_made_is_an_input_error(dataset, tmp_path):
     (tmp_path / "file").write_bytes(b"mine")
-    error = invoke("train", "kitti-3", "--data", dataset.folder, "--out", tmp_path / "file" / "run").exception
+    error = invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path / "file" / "run").exception
     assert isinstance(error, InputError)
     assert "cannot be used as the folder of a run" in str(error)
 
@@ -206,7 +206,7 @@ def test_recipes_are_listed_with_what_they_are():
 )
 def test_what_cannot_be_run_is_an_input_error(dataset, monkeypatch, tmp_path, words, message):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").symlink_to(dataset.folder)
+    (tmp_path / "data").symlink_to(dataset.folders[0])
     error = invoke("train", *words).exception
     assert isinstance(error, InputError), error
     with pytest.raises(InputError, match=message):
@@ -215,7 +215,7 @@ def test_what_cannot_be_run_is_an_input_error(dataset, monkeypatch, tmp_path, wo
 
 def test_a_dataset_whose_name_is_a_number_is_found(dataset, monkeypatch, tmp_path, no_training):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "2024").symlink_to(dataset.folder)
+    (tmp_path / "2024").symlink_to(dataset.folders[0])
     assert invoke("train", "kitti-3", "--out", "run", "--data", "2024").exit_code == 0
     assert no_training[0].data.train == "2024"
 
@@ -227,7 +227,7 @@ def test_an_unknown_device_is_an_input_error(dataset, tmp_path, no_training):
 
 def test_validation_is_on_the_dataset_given(dataset, tmp_path):
     words = words_for(
-        dataset, tmp_path / "run", "--validation", dataset.folder, "--set", "watch.validate_every=1",
+        dataset, tmp_path / "run", "--validation", dataset.folders[0], "--set", "watch.validate_every=1",
         "--set", "watch.validation_puzzles=2", "--set", "watch.validation_steps=1", steps=1,
     )  # fmt: skip
     result = invoke(*words)
@@ -237,7 +237,7 @@ def test_validation_is_on_the_dataset_given(dataset, tmp_path):
 
 def test_assemblies_are_drawn_as_often_as_they_are_validated(dataset, tmp_path):
     words = words_for(
-        dataset, tmp_path / "run", "--validation", dataset.folder, "--set", "watch.validate_every=2",
+        dataset, tmp_path / "run", "--validation", dataset.folders[0], "--set", "watch.validate_every=2",
         "--set", "watch.validation_puzzles=1", "--set", "watch.validation_steps=1", steps=2,
     )  # fmt: skip
     assert invoke(*words).exit_code == 0

@@ -25,7 +25,9 @@ def train(
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run's folder; made if it is not there.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The dataset to learn from.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The dataset to learn from; several are joined by +: data/scans+data/rooms.")
+    ] = None,
     validation: Annotated[Path | None, typer.Option(help="A dataset of unseen objects to measure on.")] = None,
     begin_with: Annotated[Path | None, typer.Option(help="A model file whose weights to begin with.")] = None,
     settings: Annotated[

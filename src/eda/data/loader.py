@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -111,7 +110,7 @@ class Loader:
     def batches(self, first: int = 0) -> Iterator[Batch]:
         """From the batch with this number on, epoch after epoch."""
         loading: DataLoader[Batch] = DataLoader(
-            _Reader(self.dataset, self.plan.points_per_example, self.graphs, self.augmentation, self._cache_folder()),
+            _Reader(self.dataset, self.plan.points_per_example, self.graphs, self.augmentation, self._cache_name()),
             sampler=_Endless(self.plan, self.dataset, first),
             batch_size=None,
             num_workers=self.workers,
@@ -126,25 +125,26 @@ class Loader:
 
     def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Fill the cache now rather than during the first epoch."""
-        folder = self._cache_folder()
-        for number in range(self.dataset.num_shards if folder else 0):
-            assert folder is not None
-            _cached_shard(self.dataset, number, folder, self.plan.points_per_example, self.graphs)
+        name = self._cache_name()
+        for number in range(self.dataset.num_shards if name else 0):
+            assert name is not None
+            _cached_shard(self.dataset, number, name, self.plan.points_per_example, self.graphs)
             if progress:
                 progress(number + 1, self.dataset.num_shards)
 
-    def _cache_folder(self) -> Path | None:
-        """A folder for these pyramids and no others."""
+    def _cache_name(self) -> str | None:
+        """Of folders beside the shards for these pyramids and no others, which are made."""
         if not self.cache or not self.augmentation.changes_nothing:
             return None
         settings = {"points": self.plan.points_per_example, **vars(self.graphs)}
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-        folder = self.dataset.folder / f"pyramids-{key}"
+        name = f"pyramids-{key}"
         try:
-            folder.mkdir(exist_ok=True)
+            for folder in self.dataset.folders:
+                (folder / name).mkdir(exist_ok=True)
         except OSError:  # a dataset that cannot be written to: the pyramids are built every time
             return None
-        return folder
+        return name
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class _Endless:
                     continue
                 yield batch
             if not count:
-                raise InputError(f"{self.dataset.folder}: epoch {epoch} has no batches: no puzzle is small enough")
+                raise InputError(f"{self.dataset.name}: epoch {epoch} has no batches: no puzzle is small enough")
             epoch += 1
 
 
@@ -178,14 +178,14 @@ class _Reader(TorchDataset[Batch]):
     points: int
     graphs: Graphs
     augmentation: Augmentation
-    cache_folder: Path | None
+    cache_name: str | None
 
     def __getitem__(self, items: list[Item]) -> Batch:
         return Batch.collate([self._one(item) for item in items])
 
     def _one(self, item: Item) -> Batch:
-        if self.cache_folder is not None:
-            file = _cached_shard(self.dataset, item.shard, self.cache_folder, self.points, self.graphs)
+        if self.cache_name is not None:
+            file = _cached_shard(self.dataset, item.shard, self.cache_name, self.points, self.graphs)
             return _from_cache(file[item.row], self.graphs)
         shard, rng = self.dataset.shard(item.shard), np.random.default_rng(item.seed)
         another = (item.row + 1 + int(rng.integers(max(1, len(shard) - 1)))) % len(shard)
@@ -193,9 +193,10 @@ class _Reader(TorchDataset[Batch]):
         return make_batch(changed.thinned(self.points), self.graphs)
 
 
-def _cached_shard(dataset: Dataset, number: int, folder: Path, points: int, graphs: Graphs) -> RaggedFile:
+def _cached_shard(dataset: Dataset, number: int, cache: str, points: int, graphs: Graphs) -> RaggedFile:
     """The thinned examples of a shard with their pyramids, made when first asked for."""
-    path = folder / dataset.shard_paths[number].name
+    shard = dataset.shard_paths[number]
+    path = shard.parent / cache / shard.name
     if not path.is_file():
         items = [_to_cache(example.thinned(points), graphs) for example in dataset.shard(number)]
         write_ragged(path, items, {})

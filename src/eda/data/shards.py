@@ -84,22 +84,31 @@ class Shard(Sequence[Example]):
 
 
 class Dataset(Sequence[Example]):
-    """The examples of a folder, in order, without holding them in memory."""
+    """The examples of a folder, or of several one after the other, without holding them in memory."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        self.manifest = read_manifest(self.folder)
-        missing = [path.name for path in self.shard_paths if not path.is_file()]
-        if missing:
-            raise InputError(
-                f"{self.folder}: {len(missing)} of {len(self.shard_paths)} shards are missing, e.g. {missing[0]}: "
-                f"run the command that makes it again, and it goes on where it stopped"
-            )
+    def __init__(self, *folders: str | os.PathLike[str]) -> None:
+        self.folders = [Path(folder) for folder in folders]
+        self.manifests = [read_manifest(folder) for folder in self.folders]
+        self.shard_paths: list[Path] = []  # where the shards lie
+        for folder, manifest in zip(self.folders, self.manifests, strict=True):
+            paths = [folder / shard_name(i) for i in range(manifest["num_shards"])]
+            missing = [path.name for path in paths if not path.is_file()]
+            if missing:
+                raise InputError(
+                    f"{folder}: {len(missing)} of {len(paths)} shards are missing, e.g. {missing[0]}: "
+                    f"run the command that makes it again, and it goes on where it stopped"
+                )
+            self.shard_paths += paths
+
+    @staticmethod
+    def named(folders: str) -> Dataset:
+        """One folder, or several joined by +."""
+        return Dataset(folders) if Path(folders).is_dir() else Dataset(*folders.split("+"))
 
     @property
-    def shard_paths(self) -> list[Path]:
-        """Where the shards lie, also those not written yet."""
-        return [self.folder / shard_name(i) for i in range(self.manifest["num_shards"])]
+    def name(self) -> str:
+        """Where it lies, for messages."""
+        return "+".join(map(str, self.folders))
 
     def shard(self, index: int) -> Shard:
         """The shard with this number; the last few stay open."""
@@ -122,7 +131,7 @@ class Dataset(Sequence[Example]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
-            raise IndexError(f"{self.folder} has {len(self)} examples, not one number {index}")
+            raise IndexError(f"{self.name} has {len(self)} examples, not one number {index}")
         index %= len(self)
         shard = int(np.searchsorted(self._first, index, side="right")) - 1
         return self.shard(shard)[index - int(self._first[shard])]

@@ -46,7 +46,7 @@ class OptimizerConfig:
 class DataConfig:
     """Which puzzles, and how they become batches."""
 
-    train: str = ""  # folder of a dataset
+    train: str = ""  # folder of a dataset, or several joined by +
     validation: str = ""  # folder of a dataset of unseen objects; empty: no validation
     points_per_batch: int = 50_000
     # Noises and taus per puzzle, which share a pass of an encoder without time; 0: only breaks and matches are learned.
