@@ -13,6 +13,7 @@ from eda.cli.check import check
 from eda.cli.evaluate import evaluate
 from eda.cli.fracture import fracture
 from eda.cli.prepare import prepare
+from eda.cli.rooms import rooms
 from eda.cli.show import show
 from eda.cli.train import train
 from eda.cli.view import view
@@ -44,7 +45,7 @@ def _options(
     pass
 
 
-for command in (assemble, view, models, fracture, prepare, show, train, evaluate, check):
+for command in (assemble, view, models, fracture, rooms, prepare, show, train, evaluate, check):
     app.command()(command)
 
 

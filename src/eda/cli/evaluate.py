@@ -22,8 +22,8 @@ def evaluate(
     data: Annotated[
         str,
         typer.Option(
-            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,... "
-            "or KIND:PATH."
+            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
+            "rooms:KEY=VALUE,... or KIND:PATH."
         ),
     ],
     model: Annotated[Path | None, typer.Option(help="A model file, or the name of a model that ships.")] = None,

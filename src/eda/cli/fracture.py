@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eda.cli.options import listed, meshes_at
 from eda.cli.terminal import progress
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def fracture(
     least, most = _range(pieces)
     config = FractureConfig(
         min_pieces=least, max_pieces=most, roughness=roughness, min_volume=min_volume, missing=missing,
-        foreign=foreign, erosion=erosion, num_points=points, kinds=_list(kinds),
+        foreign=foreign, erosion=erosion, num_points=points, kinds=listed(kinds),
     )  # fmt: skip
     source = _source(config, seed, meshes, shapes, licences)
     workers = workers or os.cpu_count() or 1
@@ -80,17 +81,14 @@ def fracture(
 def _source(
     config: FractureConfig, seed: int, meshes: Path | None, shapes: str, licences: str | None
 ) -> FractureSource:
-    from eda.data.mesh_files import mesh_source
     from eda.data.puzzles import FractureSource
     from eda.data.shapes import HELD_OUT_KINDS, SHAPES, TRAIN_KINDS
-    from eda.errors import InputError
 
-    if meshes is not None:
-        return FractureSource(config, seed, meshes=mesh_source(meshes, _list(licences) if licences else None))
-    if licences is not None:
-        raise InputError("--licences chooses among the meshes of a pack; there are none")
+    chosen = meshes_at(meshes, licences)
+    if chosen is not None:
+        return FractureSource(config, seed, meshes=chosen)
     named = {"all": tuple(SHAPES), "train": TRAIN_KINDS, "held_out": HELD_OUT_KINDS}
-    return FractureSource(config, seed, named.get(shapes) or _list(shapes))
+    return FractureSource(config, seed, named.get(shapes) or listed(shapes))
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -100,7 +98,3 @@ def _range(text: str) -> tuple[int, int]:
     if not match:
         raise InputError(f"--pieces {text}: expected a number or a range, e.g. 2-8")
     return int(match[1]), int(match[2] or match[1])
-
-
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -18,8 +18,8 @@ def show(
     puzzles: Annotated[
         str,
         typer.Argument(
-            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,... "
-            "or KIND:PATH."
+            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
+            "rooms:KEY=VALUE,... or KIND:PATH."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write, a PNG.")] = Path("sheet.png"),

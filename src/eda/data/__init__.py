@@ -1,4 +1,4 @@
-"""Puzzles to learn from and to measure on: a generator, readers of everybody's formats, and a loader that streams."""
+"""Puzzles to learn from and to measure on: two generators, readers of everybody's formats, a loader that streams."""
 
 from eda.data.build import Built, Plan, build
 from eda.data.example import LOST, OUTER, Example
@@ -7,6 +7,7 @@ from eda.data.loader import Batch, Loader
 from eda.data.mesh_files import mesh_source
 from eda.data.prepare import open_source
 from eda.data.puzzles import FractureSource
+from eda.data.rooms import RoomSource
 from eda.data.shapes import random_shape
 from eda.data.shards import Dataset
 from eda.data.sources import open_examples
@@ -23,6 +24,7 @@ __all__ = [
     "FractureSource",
     "Loader",
     "Plan",
+    "RoomSource",
     "build",
     "mesh_source",
     "open_examples",

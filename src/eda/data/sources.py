@@ -3,6 +3,7 @@
 FOLDER                    a dataset made by `eda fracture` or `eda prepare`, or pieces in assembled position
 fracture:KEY=VALUE,...    puzzles that the generator breaks: pieces=2-8, puzzles=200, seed=7, shapes=held_out,
                           and the settings of `FractureConfig`
+rooms:KEY=VALUE,...       pairs of scans of rooms that are made up: rooms=10, seed=7, scans=14, pairs=10, objects=PATH
 KIND:PATH,KEY=VALUE,...   somebody else's dataset, with the kinds and options of `eda prepare`
 """
 
@@ -12,6 +13,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,9 +23,10 @@ from eda.data.fracture import FractureConfig
 from eda.data.mesh_files import mesh_source
 from eda.data.prepare import SOURCES, open_source
 from eda.data.puzzles import FractureSource
+from eda.data.rooms import RoomSource
 from eda.data.shapes import HELD_OUT_KINDS, SHAPES, TRAIN_KINDS
 from eda.data.shards import MANIFEST, Dataset
-from eda.data.source import Source
+from eda.data.source import LeftOut, Source
 from eda.errors import InputError
 from eda.settings import check_whole
 
@@ -43,10 +46,13 @@ def open_examples(spec: str) -> Examples:
     first, *words = re.split(r",(?=\w+=)", rest)  # values and paths may have commas of their own
     if name == "fracture":
         return Fractures.from_settings(_settings([first, *words] if first else []))
+    if name == "rooms":
+        return Rooms.from_settings(_settings([first, *words] if first else []))
     if name in SOURCES:
         return open_source(name, first, **_settings(words))
     raise InputError(
-        f"{spec}: neither a folder nor fracture:KEY=VALUE,... nor KIND:PATH, where KIND is one of {', '.join(SOURCES)}"
+        f"{spec}: neither a folder nor fracture:KEY=VALUE,... nor rooms:KEY=VALUE,... nor KIND:PATH, where KIND is "
+        f"one of {', '.join(SOURCES)}"
     )
 
 
@@ -92,6 +98,48 @@ class Fractures(Source[int]):
     def read(self, item: int) -> Example:
         """One puzzle."""
         return self.make(item)[0]
+
+
+@dataclass(frozen=True)
+class Rooms(Source[int]):
+    """Pairs of scans fresh from the generator, one room after the other; item i is always the same one."""
+
+    make: RoomSource
+    rooms: int
+
+    def __post_init__(self) -> None:
+        check_whole("rooms", self.rooms, 1, 2**31)
+
+    @staticmethod
+    def from_settings(settings: Mapping[str, str]) -> Rooms:
+        """From words; `objects` is a path to meshes that are put about."""
+        words = dict(settings)
+        objects = mesh_source(words.pop("objects")) if "objects" in words else None
+        defaults = {"rooms": 10, "seed": 0, "scans": RoomSource.scans, "pairs": RoomSource.pairs}
+        unknown = sorted(set(words) - set(defaults))
+        if unknown:
+            raise InputError(f"rooms: no setting {', '.join(unknown)}; it has {', '.join(defaults)}, objects")
+        numbers = defaults | {key: _value(key, word, 1) for key, word in words.items()}
+        rooms = numbers.pop("rooms")
+        return Rooms(RoomSource(objects=objects, **numbers), rooms)
+
+    @property
+    def items(self) -> range:
+        """Room by room as many pairs as a room may give; some give fewer."""
+        return range(self.rooms * self.make.pairs)
+
+    def read(self, item: int) -> Example:
+        """One pair; raises `LeftOut` where its room has no more."""
+        room, number = divmod(item, self.make.pairs)
+        pairs = _pairs_of_room(self.make, room)
+        if number >= len(pairs):
+            raise LeftOut(f"room {room} has {len(pairs)} pairs, not one number {number}")
+        return pairs[number]
+
+
+@lru_cache(maxsize=2)  # pairs are mostly read in order
+def _pairs_of_room(make: RoomSource, room: int) -> list[Example]:
+    return make(room)
 
 
 def _settings(words: list[str]) -> dict[str, str]:
