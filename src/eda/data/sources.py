@@ -1,6 +1,6 @@
 """One word for any source of puzzles, as the command line takes it.
 
-FOLDER                    a dataset made by `eda fracture` or `eda prepare`, or pieces in assembled position
+FOLDER                    a dataset made by `eda fracture`, `rooms` or `prepare`, or pieces in assembled position
 fracture:KEY=VALUE,...    puzzles that the generator breaks: pieces=2-8, puzzles=200, seed=7, shapes=held_out,
                           and the settings of `FractureConfig`
 rooms:KEY=VALUE,...       pairs of scans of rooms that are made up: rooms=10, seed=7, scans=14, pairs=10, objects=PATH
