@@ -11,6 +11,7 @@ from torch import Tensor
 from eda import SE3, Eda, EdaConfig, Pieces
 from eda.graph import Across
 from eda.nn.matching import HIDDEN, Matches, Matching
+from eda.nn.surfaces import Surface
 
 REACH = 0.5  # of matchings by hand
 MATCHED = {"match_width": 8, "time_in_encoder": False}
@@ -35,13 +36,17 @@ def puzzle_of(sizes: list[int], seed: int = 0, normals: bool = True) -> Pieces:
 
 @torch.no_grad()
 def model_of(boldness: float = 1.0, **settings: object) -> Eda:
-    """In float64, every weight stirred; places look much alike, so that many have a say in every fit."""
+    """In float64, every weight stirred; places look much alike, so that many have a say in every fit. Of scans, judges
+    are kind: of many pieces all pairs are judged, so that no arrangement would have a say else.
+    """
     network = replace(TINY_NETWORK, **{**MATCHED, **settings})
     model = stirred(Eda(EdaConfig(network, boldness=boldness)))
     if model.network.matcher:
         for projection in (model.network.matcher.looks, model.network.matcher.fits):
             for parameter in projection.parameters() if projection else ():
                 parameter *= 0.3
+    if model.network.motions and not network.match_mates:
+        model.network.motions.judge[-1].bias += 2.4
     return model
 
 
@@ -175,3 +180,10 @@ def with_garbage(matches: Matches) -> Matches:
 
 def centers_of(matches: Matches) -> Tensor:
     return torch.stack([p[present].mean(0) for p, present in zip(matches.places, matches.present, strict=True)])
+
+
+def surfaces_of(matches: Matches, spacing: float = 0.3) -> tuple[Surface, ...]:
+    """Of pieces that consist of their places, about as far from each other as places at random are."""
+    normals = torch.zeros_like(matches.places) if matches.normals is None else matches.normals
+    sides = zip(matches.places.double(), normals.double(), matches.present, strict=True)
+    return tuple(Surface(points[there], facing[there], spacing) for points, facing, there in sides)

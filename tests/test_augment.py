@@ -1,4 +1,4 @@
-"""Chance in training: crops, mirror images, lost pieces and pieces of other objects, with labels that stay true."""
+"""Chance in training: crops, mirror images, noise, lost and foreign pieces, with labels that stay true."""
 
 from dataclasses import replace
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from datasets import lumpy_example
 from scipy.spatial.distance import pdist
+from scipy.stats import kstest, norm, rayleigh, uniform
 from shapes import lumpy_cloud
 
 from eda import InputError
 from eda.data import LOST, OUTER, Example
-from eda.data.augment import Augmentation, crop, mirrored, with_foreign_piece, without_piece
+from eda.data.augment import Augmentation, crop, mirrored, noisy, with_foreign_piece, without_piece
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -139,6 +140,150 @@ def test_who_asks_for_no_mirror_image_draws_as_before():
         assert same(Augmentation(mirror=0.0, **settings)(example, rng(seed), another()), expected)
 
 
+# -- noise -------------------------------------------------------------------------------------------------
+
+
+def angles(a: Example, b: Example) -> np.ndarray:
+    """Between the normals of two examples, in radians."""
+    one, other = (e.normals.astype(np.float64) for e in (a, b))
+    return np.arctan2(np.linalg.norm(np.cross(one, other), axis=1), (one * other).sum(axis=1))
+
+
+def across(example: Example, changed: Example) -> np.ndarray:
+    """(P,) in which direction across itself a normal was tilted, as an angle from any one."""
+    normals, tilted = (e.normals.astype(np.float64) for e in (example, changed))
+    one = np.cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
+    return np.arctan2((tilted * np.cross(normals, one)).sum(axis=1), (tilted * one).sum(axis=1))
+
+
+def many(seed: int = 0) -> Example:
+    return lumpy_example(seed, 3, 3000)
+
+
+def test_points_are_moved_by_a_normal_distribution_each_for_itself():
+    example = many()
+    moved = (noisy(example, 0.05, 0.0, rng()).points - example.points).astype(np.float64)
+    assert all(kstest(column, norm(0, 0.05).cdf).pvalue > 1e-3 for column in moved.T)
+    shared = np.corrcoef(np.hstack([moved[:-1], moved[1:]]).T) - np.eye(6)
+    assert abs(shared).max() < 0.05, "neither with another coordinate nor with the next point"
+    assert moved.std() == pytest.approx(0.05, rel=0.02)
+    twice = (noisy(example, 0.1, 0.0, rng()).points - example.points).astype(np.float64)
+    np.testing.assert_allclose(twice, 2 * moved, atol=2e-6, err_msg="the noise is a factor")
+
+
+@pytest.mark.parametrize("tilt", [0.02, 0.1])
+def test_normals_are_tilted_as_far_as_a_plane_normal_distribution_has_it_and_stay_units(tilt):
+    """In both directions across a normal by the same standard deviation: how far is a Rayleigh distribution."""
+    example = many()
+    changed = noisy(example, 0.0, tilt, rng(1))
+    assert np.array_equal(changed.points, example.points)
+    np.testing.assert_allclose(np.linalg.norm(changed.normals.astype(np.float64), axis=1), 1, atol=1e-6)
+    assert kstest(angles(example, changed), rayleigh(scale=tilt).cdf).statistic < 0.03
+    assert kstest(across(example, changed), uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+    drawn = example.normals + tilt * rng(9).normal(size=example.normals.shape)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    expected = angles(example, replace(example, normals=drawn))
+    for share in (0.1, 0.5, 0.9):
+        quantiles = [np.quantile(of, share) for of in (angles(example, changed), expected)]
+        assert quantiles[0] == pytest.approx(quantiles[1], rel=0.05)
+
+
+def test_points_and_normals_are_changed_by_chance_of_their_own():
+    example = many()
+    changed = noisy(example, 0.05, 0.1, rng())
+    moved, tilted = (np.subtract(a, b, dtype=np.float64) for a, b in (
+        (changed.points, example.points), (changed.normals, example.normals)
+    ))  # fmt: skip
+    assert abs(np.corrcoef(np.hstack([moved, tilted]).T)[:3, 3:]).max() < 0.05
+
+
+def test_noise_changes_neither_labels_nor_the_order_of_points_but_that_is_no_longer_known():
+    example = replace(lumpy_example(0, 3, 40), foreign=np.array([False, True, False])).ordered()
+    assert example.gaps is not None
+    changed = noisy(example, 0.01, 0.05, rng())
+    for name in ("sizes", "contact", "foreign"):
+        assert np.array_equal(getattr(changed, name), getattr(example, name)), name
+    assert changed.name == example.name
+    assert changed.gaps is None, "the farthest-point order of other points is another one"
+    assert changed.points.dtype == changed.normals.dtype == np.float32
+    assert 0 < abs(changed.points - example.points).max() < 0.1
+
+
+def test_noise_of_none_leaves_all_but_the_gaps():
+    example = lumpy_example(0, 3, 40).ordered()
+    still = noisy(example, 0.0, 0.0, rng())
+    assert np.array_equal(still.points, example.points)
+    np.testing.assert_allclose(still.normals, example.normals, atol=1e-7)
+
+
+def test_pieces_without_normals_are_moved_and_have_none():
+    example = lumpy_example(0, 2, normals=False)
+    changed = noisy(example, 0.05, 0.3, rng(4))
+    assert changed.normals is None
+    assert not np.array_equal(changed.points, example.points)
+    with_normals = noisy(lumpy_example(0, 2), 0.05, 0.3, rng(4))
+    assert np.array_equal(changed.points, with_normals.points), "normals are drawn after points"
+
+
+def test_how_noisy_an_example_is_is_drawn_from_none_to_the_most():
+    """Uniformly, and how far normals are tilted whatever the noise is."""
+    augmentation, example = Augmentation(noise=0.08, tilt=0.1), lumpy_example(0, 2, 300)
+    chance = rng()
+    changed = [augmentation(example, chance, None) for _ in range(600)]
+    noise = np.array([np.std(e.points.astype(np.float64) - example.points) for e in changed]) / 0.08
+    tilt = np.array([np.sqrt(np.square(angles(example, e)).mean() / 2) for e in changed]) / 0.1
+    for share in (noise, tilt):
+        assert kstest(share, uniform.cdf).pvalue > 1e-3
+        assert share.max() < 1.1
+    assert abs(np.corrcoef(noise, tilt)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("setting", [dict(noise=0.05), dict(tilt=0.2)])
+def test_who_asks_for_one_kind_of_noise_has_none_of_the_other(setting):
+    example = lumpy_example(0, 3, 40)
+    changed = Augmentation(**setting)(example, rng(2), None)
+    moved, tilted = abs(changed.points - example.points).max(), angles(example, changed).max()
+    assert (moved > 1e-3) == ("noise" in setting)
+    assert (tilted > 1e-3) == ("tilt" in setting)
+    assert moved == 0 or tilted < 1e-6
+
+
+def test_noise_comes_after_crop_and_mirror_and_before_a_piece_is_lost_and_another_joins():
+    """What a seed does is written down here; a piece of another example joins as it is."""
+    example = lumpy_example(0, 4, 50).ordered()
+    settings = dict(keep=0.6, mirror=0.5, noise=0.02, tilt=0.1, drop=0.5, foreign=0.5)
+    for seed in range(10):
+        chance = rng(seed)
+        expected = crop(example, 0.6, chance)
+        if chance.random() < 0.5:
+            expected = mirrored(expected)
+        noise = 0.02 * chance.random()
+        expected = noisy(expected, noise, 0.1 * chance.random(), chance)
+        if chance.random() < 0.5:
+            expected = without_piece(expected, int(chance.integers(4)))
+        if chance.random() < 0.5:
+            expected = with_foreign_piece(expected, another(), chance)
+        assert same(Augmentation(**settings)(example, rng(seed), another()), expected)
+
+
+def test_who_asks_for_no_noise_draws_as_before():
+    example, settings = lumpy_example(0, 4, 50).ordered(), dict(keep=0.6, mirror=0.5, drop=0.5, foreign=0.5)
+    for seed in range(10):
+        chance = rng(seed)
+        expected = crop(example, 0.6, chance)
+        if chance.random() < 0.5:
+            expected = mirrored(expected)
+        if chance.random() < 0.5:
+            expected = without_piece(expected, int(chance.integers(4)))
+        if chance.random() < 0.5:
+            expected = with_foreign_piece(expected, another(), chance)
+        found = rng(seed)
+        assert same(Augmentation(noise=0.0, tilt=0.0, **settings)(example, found, another()), expected)
+        assert found.random() == chance.random()
+    mirror = Augmentation(mirror=1.0)(example, rng(), None)
+    assert np.array_equal(mirror.gaps, example.gaps), "gaps are dropped by noise alone"
+
+
 # -- lost pieces -------------------------------------------------------------------------------------------
 
 
@@ -221,7 +366,9 @@ def test_nothing_happens_by_default():
     assert Augmentation()(example, rng(), another()) is example
 
 
-@pytest.mark.parametrize("setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0), dict(mirror=1.0)])
+@pytest.mark.parametrize(
+    "setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0), dict(mirror=1.0), dict(noise=0.1), dict(tilt=0.1)]
+)
 def test_the_same_seed_changes_the_same(setting):
     augmentation, example = Augmentation(**setting), lumpy_example(0, 4, 50).ordered()
     assert not augmentation.changes_nothing
@@ -251,7 +398,20 @@ def test_two_pieces_are_never_made_one():
 
 
 @pytest.mark.parametrize(
-    "setting", [dict(keep=1.1), dict(keep=-0.1), dict(drop=2), dict(foreign=float("nan")), dict(mirror=-0.5)]
+    "setting",
+    [
+        dict(keep=1.1),
+        dict(keep=-0.1),
+        dict(drop=2),
+        dict(foreign=float("nan")),
+        dict(mirror=-0.5),
+        dict(noise=-0.01),
+        dict(noise=1.5),
+        dict(noise="0.1"),
+        dict(tilt=float("inf")),
+        dict(tilt=-0.1),
+        dict(tilt=True),
+    ],
 )
 def test_shares_outside_of_zero_and_one_are_an_input_error(setting):
     with pytest.raises(InputError, match=f"{next(iter(setting))} must be a number from 0 to 1"):

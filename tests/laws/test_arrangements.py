@@ -359,7 +359,7 @@ def test_pieces_that_share_places_with_the_next_are_arranged_as_they_were(count)
     truth = poses_of(count, 2)
     matches = chain(count, truth)
     centers = matches.places.mean(1)
-    motions = propose(matches, centers, mates=False)
+    motions = propose(matches, centers, None)
     judges = Judges(lambda e: e[..., 0], lambda e: 0 * e[..., 0])
     found = arrange(motions, centers, judges)
     expected = truth[found.second].inverse() @ truth[found.first]

@@ -1,4 +1,6 @@
-"""What speaks for a motion is what loops over matches and places tell; frames, order and padding do not matter."""
+"""What speaks for a motion is what loops over matches and places tell, and for one of scans what their surfaces do;
+frames, order and padding do not matter.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,6 +18,7 @@ from places import (
     poses_of,
     reordered,
     swapped,
+    unit,
     with_garbage,
 )
 from reference import haar_rotations
@@ -23,22 +26,21 @@ from torch import Tensor
 
 from eda import SE3
 from eda.nn.evidence import (
-    ALIKE,
     CLOSE,
     DEEP,
     FACING,
     LEAST_SHARE,
     SURE,
     UNLIKELY,
+    Contacts,
     Known,
+    Overlaps,
     contact,
     evidence_width,
-    overlap,
 )
 from eda.nn.matching import SAME, Matches
+from eda.nn.surfaces import Surface, agreement
 
-KINDS = {"overlap": overlap, "contact": contact}
-of_both_kinds = pytest.mark.parametrize("kind", KINDS)
 PAIR = torch.tensor([2, 0, 0, 1, 2])
 
 
@@ -54,7 +56,7 @@ def motions_at_random(seed: int = 0) -> SE3:
     return SE3(haar_rotations(30, seed).reshape(5, 6, 3, 3), spread * drawn(5, 6, 3, seed=seed))
 
 
-# -- surfaces, place by place ------------------------------------------------------------------------------
+# -- how places touch, one by one --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,6 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def overlap_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
-    every = meetings(matches, pair, motion)
-    near = [one for one in every if one.gap < 2 * SAME * matches.reach]
-    agree = [abs(one.facing) > ALIKE for one in near]
-    plane = [abs(one.height) / matches.reach for one in near]
-    shares = [log_share(amounts, len(every)) for amounts in ([1.0] * len(near), agree)]
-    return [*shares, mean([abs(one.facing) for one in near]), mean(agree), mean(plane)]
-
-
 def contact_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
     every, reach = meetings(matches, pair, motion), matches.reach
     near = [one for one in every if one.gap < 2 * SAME * reach]
@@ -130,50 +123,37 @@ def contact_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
     ]
 
 
-LOOPS = {"overlap": overlap_by_loop, "contact": contact_by_loop}
-
-
-@of_both_kinds
 @pytest.mark.parametrize("normals", [True, False])
-def test_surfaces_meet_as_in_a_loop_over_places(kind, normals):
+def test_places_touch_as_in_a_loop_over_them(normals):
     matches, motion = with_garbage(pieces_at_random()), motions_at_random()
     matches = matches if normals else replace(matches, normals=None)
-    found = KINDS[kind](matches, PAIR, motion)
-    expected = [[LOOPS[kind](matches, int(q), motion[r, k]) for k in range(6)] for r, q in enumerate(PAIR)]
+    found = contact(matches, PAIR, motion)
+    expected = [[contact_by_loop(matches, int(q), motion[r, k]) for k in range(6)] for r, q in enumerate(PAIR)]
     assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-12)
     assert found[:, -1].std(0).max() < 1e-12, "where nothing touches, there is nothing to tell apart"
     varied = (found[:, :-1].flatten(0, 1).std(0) > 1e-3).tolist()
-    by_normals = [1, 2, 3, 4] if kind == "overlap" else range(1, 12)
-    assert varied == [normals or column not in by_normals for column in range(len(varied))]
+    assert varied == [normals or not column for column in range(12)]
 
 
-@of_both_kinds
-def test_surfaces_do_not_see_what_is_padding(kind):
+def test_contact_does_not_see_what_is_padding():
     motion = motions_at_random()
-    expected = KINDS[kind](matches_at_random([9, 14, 6]), PAIR, motion)
+    expected = contact(matches_at_random([9, 14, 6]), PAIR, motion)
     wide = with_garbage(matches_at_random([9, 14, 6], columns=19))
     assert wide.places.shape[1] == 19
-    assert_near(KINDS[kind](wide, PAIR, motion), expected, 1e-12)
+    assert_near(contact(wide, PAIR, motion), expected, 1e-12)
 
 
-@of_both_kinds
-def test_surfaces_do_not_see_which_piece_comes_first(kind):
-    matches, motion = pieces_at_random(), motions_at_random()
-    assert_near(KINDS[kind](swapped(matches), PAIR, motion.inverse()), KINDS[kind](matches, PAIR, motion), 1e-11)
-
-
-def test_overlap_does_not_see_the_signs_of_normals_and_contact_does():
+def test_contact_sees_the_signs_of_normals():
     matches, motion = pieces_at_random(), motions_at_random()
     signs = torch.sign(drawn(3, 17, 1, seed=8))
     flipped = replace(matches, normals=matches.normals * signs)
-    assert torch.equal(overlap(flipped, PAIR, motion), overlap(matches, PAIR, motion))
     assert (contact(flipped, PAIR, motion) - contact(matches, PAIR, motion)).abs().amax() > 0.1
     inside_out = contact(replace(matches, normals=-matches.normals), PAIR, motion)
     changes = (inside_out - contact(matches, PAIR, motion)).abs().amax((0, 1)) > 1e-12
     assert changes.nonzero().flatten().tolist() == [4], "of all normals at once: only which side is the inside"
 
 
-# -- surfaces by hand --------------------------------------------------------------------------------------
+# -- contact by hand ---------------------------------------------------------------------------------------
 
 
 def ball(count: int = 300) -> Tensor:
@@ -223,27 +203,18 @@ def test_contact_of_a_ball_in_its_mould_by_hand():
     assert_near(found, torch.tensor([*logs, 0, 0, 0, -1.0], dtype=torch.float64), 1e-9)
 
 
-def test_overlap_of_a_ball_with_itself_by_hand():
-    places = ball(200)
-    matches = matches_by_hand([places] * 2, [torch.eye(200).double()], normals=[places, -places])
-    found = overlap(matches, torch.tensor([0]), along_x([0.0, 9.0]))[0]
-    alone = [math.log(1e-3), math.log(1e-3), 0, 0, 0]
-    together = [math.log(1.001), math.log(1.001), 1, 1, 0]
-    assert_near(found, torch.tensor([together, alone], dtype=torch.float64), 1e-9)
+# -- of any motions of any pairs of sherds -------------------------------------------------------------------
 
 
-# -- of any motions of any pairs -----------------------------------------------------------------------------
-
-
-def known_of(matches: Matches, mates: bool, count: int = 11) -> Known:
+def contacts_of(matches: Matches, count: int = 11) -> Contacts:
     """With any matches as the surest, of any places."""
     pairs = len(matches.first)
     here, there = (0.5 * drawn(pairs, count, 3, seed=seed) for seed in (70, 71))
     weight = drawn(pairs, count, seed=72).exp()
-    return Known(matches, weight, here, there, 0.3, torch.tensor([2.0, 0.5, 3.0]).double(), mates)
+    return Contacts(matches, weight, here, there, 0.3, torch.tensor([2.0, 0.5, 3.0]).double())
 
 
-def support_by_loop(known: Known, pair: int, motion: SE3) -> list[float]:
+def support_by_loop(known: Contacts, pair: int, motion: SE3) -> list[float]:
     support, total = 0.0, 0.0
     R, t = motion.rotation.numpy(), motion.translation.numpy()
     for w, p, q in zip(known.weight[pair].tolist(), known.here[pair].numpy(), known.there[pair].numpy(), strict=True):
@@ -253,19 +224,19 @@ def support_by_loop(known: Known, pair: int, motion: SE3) -> list[float]:
     return [math.log(support + 1e-6), support / (total + 1e-6), behind]
 
 
-@of_both_kinds
-def test_evidence_is_the_support_of_matches_and_how_surfaces_meet(kind):
+def test_evidence_of_sherds_is_the_support_of_matches_and_how_places_touch():
     matches, motion = pieces_at_random(), motions_at_random()
-    known = known_of(matches, kind == "contact")
+    known = contacts_of(matches)
     found = known.evidence(PAIR, motion)
-    assert found.shape == (5, 6, evidence_width(kind == "contact"))
-    assert found.shape[-1] == {"overlap": 8, "contact": 15}[kind]
+    assert found.shape == (5, 6, evidence_width(mates=True)) == (5, 6, 15)
     expected = [
-        [[*support_by_loop(known, int(q), motion[r, k]), *LOOPS[kind](matches, int(q), motion[r, k])] for k in range(6)]
+        [
+            [*support_by_loop(known, int(q), motion[r, k]), *contact_by_loop(matches, int(q), motion[r, k])]
+            for k in range(6)
+        ]
         for r, q in enumerate(PAIR)
     ]
     assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-11)
-    assert known.evidence(PAIR[:0], motion[:0]).shape == (0, 6, found.shape[-1])
 
 
 def test_support_by_hand():
@@ -273,7 +244,7 @@ def test_support_by_hand():
     matches = replace(pieces_at_random(), first=torch.tensor([0, 0]), second=torch.tensor([1, 2]))
     points = torch.tensor([[0.0, 0, 0], [50, 0, 0]]).double().expand(2, 2, 3)
     weight = torch.tensor([[2.0, 1.0], [0.0, 0.0]]).double()
-    known = Known(matches, weight, points, points, 0.3, torch.tensor([3.0, 0.0]).double(), False)
+    known = Contacts(matches, weight, points, points, 0.3, torch.tensor([3.0, 0.0]).double())
     turned = torch.from_numpy(np.diag([-1.0, -1.0, 1.0]))  # about the first point
     rotation = torch.stack([torch.eye(3).double(), turned, torch.eye(3).double()]).expand(2, 3, 3, 3)
     motion = SE3(rotation, torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 9, 0]]).double().expand(2, 3, 3))
@@ -286,48 +257,145 @@ def test_support_by_hand():
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=2e-6)
 
 
+def test_the_reach_is_the_unit_of_all_lengths_of_contact():
+    """Pieces twice as large, at twice the reach."""
+    matches, motion = pieces_at_random(), motions_at_random()
+    assert matches.reach == REACH
+    large = replace(matches, places=2 * matches.places, reach=2 * REACH)
+    wide = SE3(motion.rotation, 2 * motion.translation)
+    assert_near(contact(large, PAIR, wide), contact(matches, PAIR, motion), 1e-10)
+
+
+# -- of any motions of any pairs of scans --------------------------------------------------------------------
+
+
+def scans(sizes: tuple[int, ...] = (40, 31, 52)) -> tuple[Surface, ...]:
+    """Of the same pieces, with points of their own, which are not their places."""
+    return tuple(
+        Surface(0.3 * drawn(size, 3, seed=30 + k), unit(drawn(size, 3, seed=40 + k)), 0.1)
+        for k, size in enumerate(sizes)
+    )
+
+
+def overlaps_of(matches: Matches) -> Overlaps:
+    return Overlaps(matches, scans())
+
+
+def test_the_surfaces_of_a_pair_are_those_of_its_first_and_second_piece():
+    matches, surfaces = pieces_at_random(), scans()
+    for some in (matches, swapped(matches)):
+        known = Overlaps(some, surfaces)
+        for q, (i, j) in enumerate(zip(some.first.tolist(), some.second.tolist(), strict=True)):
+            here, there = known.of_pair(q)
+            assert here is surfaces[i]
+            assert there is surfaces[j]
+
+
+def test_evidence_of_scans_is_the_agreement_of_their_surfaces_motion_by_motion():
+    """However often, and in whatever order, pairs are asked for."""
+    known, motion = overlaps_of(pieces_at_random()), motions_at_random()
+    pieces = {0: (0, 1), 1: (0, 2), 2: (1, 2)}
+    for rows in ([2, 0, 0, 1, 2], [0, 1, 2, 1, 0], [1] * 5, [2, 2, 2, 0, 0]):
+        found = known.evidence(torch.tensor(rows), motion)
+        assert found.shape == (5, 6, evidence_width(mates=False)) == (5, 6, 12)
+        for r, q in enumerate(rows):
+            here, there = (known.surfaces[piece] for piece in pieces[q])
+            each = [agreement(here, there, motion[r, k : k + 1])[0] for k in range(6)]
+            assert_near(found[r], torch.stack(each), 1e-11)
+    assert found[:, :-1].flatten(0, 1).std(0).min() > 1e-3
+    assert found[:, -1].std(0).max() < 1e-9, "where nothing is near, there is nothing to tell apart"
+
+
+def test_evidence_of_scans_does_not_see_what_was_matched():
+    known, motion = overlaps_of(pieces_at_random()), motions_at_random()
+    other = replace(known, matches=replace(known.matches, weights=drawn(3, 17, 17).exp(), places=drawn(3, 17, 3)))
+    assert torch.equal(other.evidence(PAIR, motion), known.evidence(PAIR, motion))
+
+
+def test_evidence_of_scans_does_not_see_the_signs_of_normals_and_is_finite_without_any():
+    known, motion = overlaps_of(pieces_at_random()), motions_at_random()
+    for sign in (torch.sign, torch.zeros_like):
+        surfaces = tuple(
+            replace(of, normals=of.normals * sign(drawn(len(of.points), 1, seed=k)))
+            for k, of in enumerate(known.surfaces)
+        )
+        found = replace(known, surfaces=surfaces).evidence(PAIR, motion)
+        assert found.isfinite().all()
+        if sign is torch.sign:
+            assert_near(found, known.evidence(PAIR, motion), 1e-11)
+
+
+# -- of both -------------------------------------------------------------------------------------------------
+
+KINDS = {"contacts": contacts_of, "overlaps": overlaps_of}
+of_both_kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def with_matches(known: Known, matches: Matches, poses: SE3 | None = None) -> Known:
+    """The same, of places that were moved (N,) or whose pairs were turned round; all that belongs to these as well."""
+    if isinstance(known, Overlaps):
+        if poses is None:
+            return replace(known, matches=matches)
+        each = [
+            replace(of, points=poses[k].act(of.points), normals=of.normals @ poses[k].rotation.mT)
+            for k, of in enumerate(known.surfaces)
+        ]
+        return Overlaps(matches, tuple(each))
+    if poses is None:
+        return replace(known, matches=matches, here=known.there, there=known.here)
+    here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)
+    return replace(known, matches=matches, here=here.act(known.here), there=there.act(known.there))
+
+
 @of_both_kinds
 def test_evidence_does_not_see_the_frames_of_pieces(kind):
     matches, motion, poses = pieces_at_random(), motions_at_random(), poses_of(3, seed=4, spread=3.0)
-    known = known_of(matches, kind == "contact")
+    known = KINDS[kind](matches)
+    other = with_matches(known, moved(matches, poses), poses)
     here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)
-    other = replace(known, matches=moved(matches, poses), here=here.act(known.here), there=there.act(known.there))
     conjugate = there[PAIR] @ motion @ here[PAIR].inverse()
     assert_near(other.evidence(PAIR, conjugate), known.evidence(PAIR, motion), 1e-9)
 
 
 @of_both_kinds
 def test_evidence_does_not_see_which_piece_comes_first(kind):
-    known, motion = known_of(pieces_at_random(), kind == "contact"), motions_at_random()
-    other = replace(known, matches=swapped(known.matches), here=known.there, there=known.here)
+    matches, motion = pieces_at_random(), motions_at_random()
+    known = KINDS[kind](matches)
+    other = with_matches(known, swapped(matches))
     assert_near(other.evidence(PAIR, motion.inverse()), known.evidence(PAIR, motion), 1e-10)
 
 
 @of_both_kinds
 @pytest.mark.parametrize("order", [[1, 0, 2], [2, 0, 1], [2, 1, 0]])
-def test_surfaces_do_not_see_the_order_of_pieces(kind, order):
+def test_evidence_does_not_see_the_order_of_pieces(kind, order):
+    """Of sherds, how their places touch."""
     matches, motion = pieces_at_random(), motions_at_random()[:3]
     other, rows, turned = reordered(matches, order)
     ways = motion[rows].inverse().where(torch.tensor(turned)[:, None], motion[rows])
-    found, expected = KINDS[kind](other, torch.arange(3), ways), KINDS[kind](matches, torch.arange(3), motion)
+    every = torch.arange(3)
+    if kind == "contacts":
+        found, expected = contact(other, every, ways), contact(matches, every, motion)
+    else:
+        surfaces = tuple(scans()[piece] for piece in order)
+        found, expected = Overlaps(other, surfaces).evidence(every, ways), overlaps_of(matches).evidence(every, motion)
     assert_near(found, expected[rows], 1e-10)
 
 
 @of_both_kinds
-def test_evidence_is_in_the_precision_of_places(kind):
+def test_evidence_of_no_motion_is_none_and_that_of_others_has_their_precision(kind):
+    """Surfaces are compared in float64, whatever the motions are in."""
     matches, motion = pieces_at_random(), motions_at_random()
+    known = KINDS[kind](matches)
+    expected = known.evidence(PAIR, motion)
+    assert expected.dtype == torch.float64
+    assert known.evidence(PAIR[:0], motion[:0]).shape == (0, 6, expected.shape[-1])
     names = ("places", "normals", "shared", "weights")
-    single = replace(matches, **{name: getattr(matches, name).float() for name in names})
-    found = KINDS[kind](single, PAIR, motion.to(torch.float32))
+    single = replace(known, matches=replace(matches, **{name: getattr(matches, name).float() for name in names}))
+    if kind == "contacts":
+        single = replace(single, **{name: getattr(known, name).float() for name in ("weight", "here", "there", "best")})
+    rough = motion.to(torch.float32)
+    found = single.evidence(PAIR, rough)
     assert found.dtype == torch.float32
-    assert_near(found.double(), KINDS[kind](matches, PAIR, motion), 1e-3)
-
-
-def test_the_reach_is_the_unit_of_all_lengths():
-    """Pieces twice as large, at twice the reach."""
-    matches, motion = pieces_at_random(), motions_at_random()
-    assert matches.reach == REACH
-    large = replace(matches, places=2 * matches.places, reach=2 * REACH)
-    wide = SE3(motion.rotation, 2 * motion.translation)
-    for surfaces in KINDS.values():
-        assert_near(surfaces(large, PAIR, wide), surfaces(matches, PAIR, motion), 1e-10)
+    if kind == "overlaps":
+        expected = known.evidence(PAIR, rough.to(torch.float64))
+    assert_near(found.double(), expected, 1e-3 if kind == "contacts" else 1e-6)

@@ -17,6 +17,7 @@ from eda.nn.arrangements import Arrangements, arrange
 from eda.nn.matching import Matching, matching_loss
 from eda.nn.motions import judging_loss
 from eda.nn.proposals import Motions, propose
+from eda.nn.surfaces import Surface
 
 
 def ragged() -> list[Pieces]:
@@ -47,6 +48,15 @@ CASES = {
     "sparse pieces": ({"spacing": 0.046}, ragged),
     "sparse pieces, mates": ({**MATES, "spacing": 0.054}, ragged),
     "pieces too sparse for any motion": ({"spacing": 0.02}, ragged),
+}
+# Where some pieces are not arranged, or what stirs the weights of judges leaves them little to say.
+SILENT = {
+    "no normals",
+    "no normals, mates",
+    "with a path of pairs and a break head",
+    "sparse pieces",
+    "sparse pieces, mates",
+    "pieces too sparse for any motion",
 }
 in_all_cases = pytest.mark.parametrize("case", CASES)
 with_and_without_mates = pytest.mark.parametrize("mates", [False, True])
@@ -107,9 +117,9 @@ def test_a_puzzle_does_not_see_its_batch_companions(case):
 @pytest.mark.parametrize(
     ("case", "arrangements", "placed"),
     [
-        ("as it is", [12, 32, 12], [3, 2, 5]),
+        ("as it is", [12, 18, 12], [3, 2, 5]),
         ("mates", [12, 32, 12], [3, 2, 5]),
-        ("small pieces", [12, 32, 12], [3, 2, 5]),
+        ("small pieces", [12, 25, 12], [3, 2, 5]),
         ("small pieces, mates", [12, 32, 12], [3, 2, 5]),
         ("sparse pieces", [0, 0, 8], [0, 0, 4]),
         ("sparse pieces, mates", [0, 0, 7], [0, 0, 4]),
@@ -149,8 +159,22 @@ def matched(model: Eda, pieces: Pieces) -> Matching:
 def proposed(model: Eda, pieces: Pieces) -> list[Motions]:
     """Puzzle by puzzle, with the centres of its pieces."""
     centers = torch.stack([cloud.mean(0) for cloud in pieces.points.split(pieces.sizes.tolist())])
-    each = zip(matched(model, pieces).puzzles(), centers.split(pieces.counts.tolist()), strict=True)
-    return [propose(matches, at, model.config.network.match_mates) for matches, at in each]
+    each = zip(
+        matched(model, pieces).puzzles(), centers.split(pieces.counts.tolist()), surfaces(model, pieces), strict=True
+    )
+    return [propose(matches, at, lying) for matches, at, lying in each]
+
+
+def surfaces(model: Eda, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
+    """Of every puzzle; of mates there are none. Without normals, all are zero."""
+    config, begin, found = model.config.network, 0, []
+    sides = [pieces.points, torch.zeros_like(pieces.points) if config.normals == "absent" else pieces.normals]
+    clouds = list(zip(*(of.double().split(pieces.sizes.tolist()) for of in sides), strict=True))
+    for count in pieces.counts.tolist():
+        own = clouds[begin : begin + count]
+        found.append(None if config.match_mates else tuple(Surface(*one, config.spacing) for one in own))
+        begin += count
+    return found
 
 
 @with_and_without_mates
@@ -168,19 +192,20 @@ def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once
     judges = model.network.motions.judges
     alone = [arrange(of, at, judges) for of, at in zip(proposed(model, pieces), centers, strict=True)]
     expected = Arrangements.cat(alone)
-    assert_near(early.poses.matrix(), expected.poses.matrix(), 1e-8)
+    lying = expected.both[..., None, None]  # as pieces see each other: frames mean nothing beyond one arrangement
+    assert_near(early.motion.matrix() * lying, expected.motion.matrix() * lying, 1e-8)
     assert_near(early.evidence, expected.evidence, 1e-8)
     for name in ("placed", "holds", "joined", "first", "second", "counts"):
         assert torch.equal(getattr(early, name), getattr(expected, name)), name
 
 
-@with_and_without_mates
+@pytest.mark.parametrize("case", sorted(CASES.keys() - SILENT))
 @torch.no_grad()
-def test_arrangements_have_a_say_in_every_velocity_unless_the_rest_outweighs_them(mates):
+def test_arrangements_have_a_say_in_every_velocity_unless_the_rest_outweighs_them(case):
     """Then all is what a network of the same weights without them says."""
-    model, pieces, poses, field = known("mates" if mates else "as it is")
+    model, pieces, poses, field = known(case)
     plain = Eda(EdaConfig(replace(model.config.network, match_width=0, match_mates=False))).double()
-    mute = model_of(**(MATES if mates else {}))
+    mute = model_of(**CASES[case][0])
     own = plain.state_dict().keys()
     plain.load_state_dict({name: weight for name, weight in model.state_dict().items() if name in own})
     assert plain.network.matcher is plain.network.motions is None

@@ -1,4 +1,6 @@
-"""Motions are proposed as loops over matches do, in any puzzle; frames, order and padding do not matter."""
+"""Motions are proposed as loops over matches do, in any puzzle, and those of scans settle; frames, order and padding do
+not matter.
+"""
 
 import itertools
 import math
@@ -20,7 +22,9 @@ from places import (
     poses_of,
     reordered,
     seeded,
+    surfaces_of,
     swapped,
+    unit,
     with_garbage,
 )
 from reference import haar_rotations
@@ -28,10 +32,18 @@ from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from eda import SE3
+from eda.nn.evidence import Contacts, Overlaps
 from eda.nn.matching import Matches, Matching
 from eda.nn.proposals import LEAST_SPREAD, RADII, WINDOW, Motions, _beaten, budget, fitted, propose
+from eda.nn.surfaces import Surface, agreement, settled
 
 of_both_kinds = pytest.mark.parametrize("mates", [False, True])
+
+
+def motions_of(matches: Matches, mates: bool, centers: Tensor | None = None) -> Motions:
+    """Scans consist of their places."""
+    centers = centers_of(matches) if centers is None else centers
+    return propose(matches, centers, None if mates else surfaces_of(matches))
 
 
 def assert_same_motions(a: Motions, b: Motions, atol: float = 1e-9) -> None:
@@ -105,7 +117,7 @@ def test_a_pair_has_less_of_a_budget_the_more_pieces_there_are_and_never_less_th
 def test_motions_keep_to_their_budgets_and_those_that_hold_come_first(pieces):
     """30 places of each piece: more than enough to propose all that may be."""
     matches = matches_at_random([30] * pieces)
-    motions = propose(matches, centers_of(matches), mates=True)
+    motions = propose(matches, centers_of(matches), None)
     looked_at, _, kept = BUDGETS[min(pieces, 5)]
     pairs = pieces * (pieces - 1) // 2
     assert motions.holds.shape == motions.motion.shape == (pairs, kept)
@@ -171,24 +183,36 @@ PUZZLES = {
 }
 
 
-@of_both_kinds
-@pytest.mark.parametrize("puzzle", PUZZLES)
-def test_motions_are_those_that_a_loop_over_seeds_proposes(puzzle, mates):
+def puzzle_at_random(puzzle: str) -> tuple[Matches, Tensor]:
+    """With padding, and centres far off and near: each sees another distance."""
     sizes, reach = PUZZLES[puzzle]
     matches = with_garbage(replace(matches_at_random(sizes, seed=3, columns=max(sizes) + 2), reach=reach))
-    matches = replace(matches, places=matches.places + 1)
-    centers = 2 * drawn(len(sizes), 3, seed=2)  # far off and near: each sees another distance
-    motions = propose(matches, centers, mates)
-    looked_at, seeds, kept = BUDGETS[len(sizes)]
-    assert motions.evidence.shape == (len(matches.first), kept, 15 if mates else 8)
+    return replace(matches, places=matches.places + 1), 2 * drawn(len(sizes), 3, seed=2)
+
+
+def kept_by_loop(matches: Matches, centers: Tensor, pair: int) -> tuple[list[Found], list[Found], float]:
+    """Of all that is proposed, what is kept; also all, and the weight of all matches."""
+    looked_at, seeds, kept = BUDGETS[len(centers)]
+    found, total = proposals_by_loop(matches, pair, looked_at, seeds)
+    here, there = (centers[int(of[pair])].numpy() for of in (matches.first, matches.second))
+    beaten = beaten_by_loop(found, here, there, matches.reach)
+    left = sorted((m for m, b in zip(found, beaten, strict=True) if not b), key=lambda m: -m[0])
+    return left[:kept], found, total
+
+
+@pytest.mark.parametrize("puzzle", PUZZLES)
+def test_motions_are_those_that_a_loop_over_seeds_proposes(puzzle):
+    sizes, reach = PUZZLES[puzzle]
+    matches, centers = puzzle_at_random(puzzle)
+    motions = propose(matches, centers, None)
+    _, seeds, kept = BUDGETS[len(sizes)]
+    assert motions.evidence.shape == (len(matches.first), kept, 15)
     proposed = 0
-    for pair, (a, b) in enumerate(pairs_of([len(sizes)])):
-        found, total = proposals_by_loop(matches, pair, looked_at, seeds)
-        proposed += len(found)
-        best = max((m[0] for m in found), default=0.0)
+    for pair in range(len(matches.first)):
+        found, every, total = kept_by_loop(matches, centers, pair)
+        proposed += len(every)
+        best = max((m[0] for m in every), default=0.0)
         assert float(motions.known.best[pair]) == pytest.approx(best, abs=1e-10)
-        beaten = beaten_by_loop(found, centers[a].numpy(), centers[b].numpy(), reach)
-        found = sorted((m for m, b in zip(found, beaten, strict=True) if not b), key=lambda m: -m[0])[:kept]
         assert motions.holds[pair].tolist() == [k < len(found) for k in range(kept)]
         if not found:
             continue
@@ -200,10 +224,48 @@ def test_motions_are_those_that_a_loop_over_seeds_proposes(puzzle, mates):
         assert_near(motions.evidence[pair, : len(found), :3], torch.from_numpy(expected), 1e-7)
     well_posed = sum(min(seeds, sizes[a] * sizes[b]) for a, b in pairs_of([len(sizes)]))
     assert (proposed < well_posed) == (reach < REACH or min(sizes) < 4)
-    every = torch.arange(len(matches.first))
-    assert_near(motions.evidence, motions.known.evidence(every, motions.motion), 1e-12)
-    assert motions.known.mates == mates
+    assert isinstance(motions.known, Contacts)
     assert motions.known.radius == pytest.approx(RADII[-1] * reach)
+
+
+@pytest.mark.parametrize("puzzle", PUZZLES)
+def test_motions_of_scans_are_those_that_a_loop_proposes_after_they_settled_each_place_once(puzzle):
+    """Of those that came to the same place, the one by which most points are near and parallel."""
+    sizes, reach = PUZZLES[puzzle]
+    matches, centers = puzzle_at_random(puzzle)
+    surfaces = surfaces_of(matches)
+    motions = propose(matches, centers, surfaces)
+    kept, met = BUDGETS[len(sizes)][2], 0
+    assert motions.holds.shape == motions.motion.shape == (len(matches.first), kept)
+    assert motions.evidence.shape == (len(matches.first), kept, 12)
+    for pair, (a, b) in enumerate(pairs_of([len(sizes)])):
+        found, _, _ = kept_by_loop(matches, centers, pair)
+        if not found:
+            assert not motions.holds[pair].any()
+            continue
+        _, rotation, translation = (torch.from_numpy(np.stack(x)) for x in zip(*found, strict=True))
+        ends = settled(surfaces[a], surfaces[b], SE3(rotation, translation))
+        numbers = agreement(surfaces[a], surfaces[b], ends)
+        rows = slice(0, len(found))
+        assert_near(motions.motion[pair, rows].matrix(), ends.matrix(), 1e-6)
+        assert_near(motions.evidence[pair, rows], numbers, 1e-4)
+        assert (motions.motion[pair, rows].matrix() - SE3(rotation, translation).matrix()).abs().max() > 1e-3
+        each = zip(
+            motions.evidence[pair, rows, 1].tolist(), ends.rotation.numpy(), ends.translation.numpy(), strict=True
+        )
+        beaten = beaten_by_loop(list(each), centers[a].numpy(), centers[b].numpy(), reach)
+        met += sum(beaten)
+        assert motions.holds[pair].tolist() == [not one for one in beaten] + [False] * (kept - len(found))
+    assert met or reach < REACH, "some came to the same place"
+    assert isinstance(motions.known, Overlaps)
+
+
+@of_both_kinds
+def test_evidence_is_what_is_known_of_the_motions(mates):
+    matches = matches_at_random([12, 14, 13])
+    motions = motions_of(matches, mates)
+    assert motions.known.matches is matches
+    assert_near(motions.evidence, motions.known.evidence(torch.arange(3), motions.motion), 1e-12)
 
 
 def test_motions_are_beaten_by_better_ones_beside_them_and_of_equals_by_the_first():
@@ -231,7 +293,7 @@ def test_where_places_lie_on_a_line_or_are_one_or_two_no_motion_holds(mates):
     line = torch.linspace(-1, 1, 8).double()[:, None] * torch.tensor([1.0, 2.0, -1.0]).double()
     on_a_line = matches_by_hand([line, drawn(8, 3)], [drawn(8, 8).exp()], normals=[drawn(8, 3)] * 2)
     for matches in (on_a_line, matches_at_random([1, 2, 6]), matches_at_random([1, 1]), matches_at_random([2, 50])):
-        motions = propose(matches, centers_of(matches), mates)
+        motions = motions_of(matches, mates)
         assert not motions.holds.any()
         assert motions.evidence.isfinite().all()
         assert motions.motion.isfinite()
@@ -242,9 +304,7 @@ def test_where_nothing_matches_no_motion_holds(mates):
     """Neither of any pair, nor of one pair beside another."""
     plain = matches_at_random([9, 8, 7])
     for some in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0]):
-        motions = propose(
-            replace(plain, weights=plain.weights * torch.tensor(some).double()[:, None, None]), centers_of(plain), mates
-        )
+        motions = motions_of(replace(plain, weights=plain.weights * torch.tensor(some).double()[:, None, None]), mates)
         assert motions.holds.any(1).tolist() == [bool(one) for one in some]
         assert motions.evidence.isfinite().all()
         assert motions.motion.isfinite()
@@ -258,7 +318,7 @@ def test_nothing_is_proposed_but_by_matches():
     weights[1][4, 4] = 1.0
     places = [0.5 * drawn(20, 3, seed=k) for k in range(3)]
     places[1][[19 - 2 * k for k in range(5)]] = poses_of(1).act(places[0][[3 * k for k in range(5)]])
-    motions = propose(matches_by_hand(places, weights), torch.zeros(3, 3).double(), mates=False)
+    motions = propose(matches_by_hand(places, weights), torch.zeros(3, 3).double(), None)
     assert 1 <= int(motions.holds[0].sum()) <= 5
     assert not motions.holds[1:].any(), "one match does not fix a motion"
     assert_near(motions.motion[0, 0].matrix(), poses_of(1)[0].matrix(), 1e-9)
@@ -268,8 +328,7 @@ def test_nothing_is_proposed_but_by_matches():
 @pytest.mark.parametrize("sizes", [[12, 14, 13], [4, 6, 5], [4, 40, 5]])
 def test_padding_neither_proposes_anything_nor_changes_what_is_proposed(sizes, mates):
     plain, wide = matches_at_random(sizes), with_garbage(matches_at_random(sizes, columns=max(sizes) + 5))
-    centers = centers_of(plain)
-    tight, loose = (propose(matches, centers, mates) for matches in (plain, wide))
+    tight, loose = (motions_of(matches, mates, centers_of(plain)) for matches in (plain, wide))
     kept = tight.holds.shape[1]
     assert not loose.holds[:, kept:].any()
     loose = replace(
@@ -283,10 +342,10 @@ def test_padding_neither_proposes_anything_nor_changes_what_is_proposed(sizes, m
 @of_both_kinds
 def test_a_piece_alone_has_no_motions(mates):
     matches = matches_at_random([9])
-    motions = propose(matches, centers_of(matches), mates)
+    motions = motions_of(matches, mates)
     assert motions.holds.shape == (0, 32)
     assert motions.motion.shape == (0, 32)
-    assert motions.evidence.shape == (0, 32, 15 if mates else 8)
+    assert motions.evidence.shape == (0, 32, 15 if mates else 12)
 
 
 # -- what is right is found amid what is wrong -----------------------------------------------------------------
@@ -306,9 +365,10 @@ def outliers(share: float, motions: SE3, count: int = 40, seed: int = 0) -> Matc
     return by_hand([places, brought[order]], [scores], reach=0.3)
 
 
-def proposed(matching: Matching, mates: bool = False) -> Motions:
+def proposed(matching: Matching) -> Motions:
+    """By matches alone: nothing settles."""
     (matches,) = matching.puzzles()
-    return propose(matches, centers_of(matches), mates)
+    return propose(matches, centers_of(matches), None)
 
 
 def errors(found: SE3, truth: SE3) -> tuple[Tensor, Tensor]:
@@ -374,7 +434,7 @@ def test_the_best_motions_of_all_pairs_of_many_pieces_are_the_true_ones(count, s
 @of_both_kinds
 def test_motions_follow_the_frames_of_pieces(mates):
     matches, poses = matches_at_random([12, 14, 13, 5]), poses_of(4, seed=4, spread=3.0)
-    before, after = (propose(m, centers_of(m), mates) for m in (matches, moved(matches, poses)))
+    before, after = (motions_of(m, mates) for m in (matches, moved(matches, poses)))
     back = poses[matches.second].inverse().reshape(-1, 1) @ after.motion @ poses[matches.first].reshape(-1, 1)
     assert_same_motions(replace(after, motion=back), before, 1e-8)
 
@@ -382,7 +442,7 @@ def test_motions_follow_the_frames_of_pieces(mates):
 @of_both_kinds
 def test_the_way_back_is_the_inverse_motion_and_has_the_same_evidence(mates):
     matches = matches_at_random([12, 14, 13])
-    forth, back = (propose(m, centers_of(m), mates) for m in (matches, swapped(matches)))
+    forth, back = (motions_of(m, mates) for m in (matches, swapped(matches)))
     assert_same_motions(replace(back, motion=back.motion.inverse()), forth, 1e-8)
 
 
@@ -391,38 +451,79 @@ def test_the_way_back_is_the_inverse_motion_and_has_the_same_evidence(mates):
 def test_motions_follow_the_order_of_pieces(order, mates):
     matches = matches_at_random([12, 14, 5, 13])
     other, rows, turned = reordered(matches, order)
-    before, after = (propose(m, centers_of(m), mates) for m in (matches, other))
+    before, after = (motions_of(m, mates) for m in (matches, other))
     forth = after.motion.inverse().where(torch.tensor(turned)[:, None], after.motion)
     expected = replace(before, motion=before.motion[rows], holds=before.holds[rows], evidence=before.evidence[rows])
     assert any(turned)
     assert_same_motions(replace(after, motion=forth), expected, 1e-8)
 
 
-def test_a_motion_is_not_the_better_for_other_pairs():
+@of_both_kinds
+def test_a_motion_is_not_the_better_for_other_pairs(mates):
     """The pairs of a puzzle each for themselves, with what budget pairs of three pieces have."""
     matches = matches_at_random([12, 14, 13])
-    centers = centers_of(matches)
-    together = propose(matches, centers, mates=True)
+    together = motions_of(matches, mates)
     for q in range(3):
         alone = {name: getattr(matches, name)[q : q + 1] for name in ("first", "second", "weights")}
-        motions = propose(replace(matches, **alone), centers, mates=True)
+        motions = motions_of(replace(matches, **alone), mates)
         one = {"motion": together.motion[q : q + 1], "holds": together.holds[q : q + 1]}
         assert_same_motions(motions, replace(together, **one, evidence=together.evidence[q : q + 1]), 1e-9)
 
 
-def test_no_gradient_passes_through_proposals():
+@of_both_kinds
+def test_no_gradient_passes_through_proposals(mates):
     matches = matches_at_random([6, 7])
     matches = replace(matches, weights=matches.weights.clone().requires_grad_())
-    motions = propose(matches, centers_of(matches), mates=True)
+    motions = motions_of(matches, mates)
     assert not motions.evidence.requires_grad
     assert not motions.motion.rotation.requires_grad
 
 
-def test_fits_are_made_in_double_precision():
+@of_both_kinds
+def test_fits_are_made_in_double_precision(mates):
     matches = matches_at_random([12, 12])
     names = ("places", "normals", "shared", "weights")
     single = replace(matches, **{name: getattr(matches, name).float() for name in names})
-    exact, rough = propose(matches, centers_of(matches), False), propose(single, centers_of(matches).float(), False)
+    surfaces = None if mates else surfaces_of(matches)
+    exact, rough = (propose(m, centers_of(matches).to(m.places.dtype), surfaces) for m in (matches, single))
     assert rough.motion.rotation.dtype == rough.evidence.dtype == torch.float32
-    assert all(of.dtype == torch.float32 for of in (rough.known.weight, rough.known.here, rough.known.best))
+    if mates:
+        assert all(of.dtype == torch.float32 for of in (rough.known.weight, rough.known.here, rough.known.best))
     assert_near(rough.motion[:, :4].matrix().double(), exact.motion[:, :4].matrix(), 1e-4)
+
+
+# -- scans that settle -----------------------------------------------------------------------------------------
+
+
+def walls(seed: int, count: int = 600) -> Surface:
+    """A sample of a box without a lid, with a bump on one side: 1.2 x 1 x 0.8."""
+    rng = np.random.default_rng(seed)
+    points, face = rng.uniform(0, 1, (count, 3)), rng.integers(5, size=count)
+    axis = np.array([0, 0, 1, 1, 2])[face]
+    points[np.arange(count), axis] = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[face]
+    normals = np.eye(3)[axis] * rng.choice([-1, 1], (count, 1))
+    return Surface(torch.from_numpy(points * [1.2, 1.0, 0.8]), torch.from_numpy(normals), 0.08)
+
+
+def test_scans_whose_matches_are_off_settle_where_they_agree():
+    """Every match is off by a spacing or so; what was fitted to few of them is wrong by degrees, and then is not."""
+    truth, surfaces = poses_of(2, seed=8, spread=2.0), [walls(0), walls(1)]
+    places = 0.1 + drawn(14, 3).abs() * torch.tensor([0.5, 0.4, 0.3]).double()
+    off = [places + 0.06 * drawn(14, 3, seed=seed) for seed in (1, 2)]
+    parts = [truth[k].inverse().act(off[k]) for k in (0, 1)]
+    scans = tuple(
+        replace(of, points=truth[k].inverse().act(of.points), normals=of.normals @ truth[k].rotation)
+        for k, of in enumerate(surfaces)
+    )
+    weights = torch.eye(14).double() + 0.01 * unit(drawn(14, 14, seed=4)).abs()
+    matches = matches_by_hand(parts, [weights], reach=0.3)
+    right = (truth[1].inverse() @ truth[0]).reshape(1)
+    before, after = (propose(matches, centers_of(matches), of) for of in (None, scans))
+    rough, fine = ([float(x) for x in errors(of.motion[0, :1], right)] for of in (before, after))
+    assert rough[0] > math.radians(1)
+    best = after.evidence[0, :, 1].masked_fill(~after.holds[0], -torch.inf).argmax()
+    fine = [float(x) for x in errors(after.motion[0, best : best + 1], right)]
+    assert fine[0] < math.radians(0.1)
+    assert fine[1] < 0.002
+    apart = [errors(after.motion[0, k : k + 1], right)[0] < 0.1 for k in after.holds[0].nonzero()[:, 0].tolist()]
+    assert sum(map(bool, apart)) == 1, "all that settled there are one"
