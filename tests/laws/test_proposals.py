@@ -35,7 +35,7 @@ from eda import SE3
 from eda.nn.evidence import Contacts, Overlaps
 from eda.nn.matching import Matches, Matching
 from eda.nn.proposals import LEAST_SPREAD, RADII, WINDOW, Motions, _beaten, budget, fitted, propose
-from eda.nn.surfaces import Surface, agreement, settled
+from eda.nn.surfaces import SPREAD, USUAL, Surface, agreement, settled
 
 of_both_kinds = pytest.mark.parametrize("mates", [False, True])
 
@@ -246,6 +246,7 @@ def test_motions_of_scans_are_those_that_a_loop_proposes_after_they_settled_each
         _, rotation, translation = (torch.from_numpy(np.stack(x)) for x in zip(*found, strict=True))
         ends = settled(surfaces[a], surfaces[b], SE3(rotation, translation))
         numbers = agreement(surfaces[a], surfaces[b], ends)
+        numbers = (numbers - torch.tensor(USUAL).double()) / torch.tensor(SPREAD).double()
         rows = slice(0, len(found))
         assert_near(motions.motion[pair, rows].matrix(), ends.matrix(), 1e-6)
         assert_near(motions.evidence[pair, rows], numbers, 1e-4)

@@ -26,7 +26,9 @@ from eda.nn.surfaces import (
     LEAST_SHARE,
     NEAR,
     REACHES,
+    SPREAD,
     STIFFNESS,
+    USUAL,
     Surface,
     agreement,
     settled,
@@ -262,6 +264,8 @@ def test_the_numbers_of_settling_and_of_agreement_are_as_they_were_chosen():
     assert REACHES == (1.7, 1.7, 1.0, 1.0, 1.0, 1.0)
     assert (NEAR, CLOSE, FARTHEST, STIFFNESS, LEAST_SHARE, LEAST_HOLD) == (1.0, 0.5, 3.0, 1e-3, 1e-3, 1e-5)
     assert (AGREEMENT, AGREES) == (12, 1)
+    assert len(USUAL) == len(SPREAD) == AGREEMENT
+    assert min(SPREAD) > 0, "more stays more"
 
 
 @of_both_shapes
