@@ -405,14 +405,20 @@ def test_two_pieces_are_never_made_one():
         dict(drop=2),
         dict(foreign=float("nan")),
         dict(mirror=-0.5),
-        dict(noise=-0.01),
-        dict(noise=1.5),
-        dict(noise="0.1"),
-        dict(tilt=float("inf")),
-        dict(tilt=-0.1),
-        dict(tilt=True),
     ],
 )
 def test_shares_outside_of_zero_and_one_are_an_input_error(setting):
     with pytest.raises(InputError, match=f"{next(iter(setting))} must be a number from 0 to 1"):
         Augmentation(**setting)
+
+
+@pytest.mark.parametrize(
+    "setting", [dict(noise=-0.01), dict(noise="0.1"), dict(tilt=float("inf")), dict(tilt=-0.1), dict(tilt=True)]
+)
+def test_noise_that_is_no_positive_number_is_an_input_error(setting):
+    with pytest.raises(InputError, match=f"{next(iter(setting))} must be"):
+        Augmentation(**setting)
+
+
+def test_noise_is_a_length_in_any_unit():
+    assert Augmentation(noise=20.0).noise == 20

@@ -73,7 +73,7 @@ def fracture_small() -> TrainConfig:
 
 
 def scan_small() -> TrainConfig:
-    """Pairs of indoor scans on a CPU, by normals of unknown sign; crops and mirror images make many pairs of few."""
+    """Pairs of indoor scans on a CPU, by normals of unknown sign; crops, mirror images and noise make many of few."""
     network = NetworkConfig(
         num_levels=2,
         num_blocks=2,
@@ -87,8 +87,10 @@ def scan_small() -> TrainConfig:
     )
     return TrainConfig(
         EdaConfig(network, noise_std=0.64, tau_sampler="uniform", boldness=6.0, num_points=1000),
-        OptimizerConfig(steps=2_600, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
-        DataConfig(points_per_batch=8_000, draws=4, augmentation=Augmentation(keep=0.6, mirror=0.5)),
+        OptimizerConfig(steps=3_600, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
+        DataConfig(
+            points_per_batch=8_000, draws=4, augmentation=Augmentation(keep=0.65, mirror=0.5, noise=0.02, tilt=0.1)
+        ),
         WatchConfig(checkpoint_every=100, validate_every=500, validation_puzzles=72),
     )
 

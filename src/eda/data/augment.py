@@ -8,7 +8,7 @@ import numpy as np
 
 from eda.data.example import LOST, OUTER, Example
 from eda.pieces import MIN_POINTS
-from eda.settings import check_share
+from eda.settings import check_positive, check_share
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,17 @@ class Augmentation:
 
     keep: float = 1.0  # scans are cropped to a share of their points drawn from [keep, 1]; the authors use 0.7
     mirror: float = 0.0  # probability of becoming its mirror image, which is a room or an object as good as any
+    noise: float = 0.0  # points are moved by up to this standard deviation, in the units of the example
+    tilt: float = 0.0  # normals are tilted by up to this standard deviation, in radians
     drop: float = 0.0  # probability of losing a piece, where more than two are left
     foreign: float = 0.0  # probability of gaining a piece of another example
 
     def __post_init__(self) -> None:
         for name in ("keep", "mirror", "drop", "foreign"):
             check_share(name, getattr(self, name))
+        for name in ("noise", "tilt"):
+            if getattr(self, name) != 0:
+                check_positive(name, getattr(self, name))
 
     @property
     def changes_nothing(self) -> bool:
@@ -35,6 +40,8 @@ class Augmentation:
             example = crop(example, self.keep, rng)
         if self.mirror and rng.random() < self.mirror:  # who asks for none draws as before
             example = mirrored(example)
+        if self.noise or self.tilt:
+            example = noisy(example, self.noise * rng.random(), self.tilt * rng.random(), rng)
         if rng.random() < self.drop and example.num_pieces > 2:
             example = without_piece(example, int(rng.integers(example.num_pieces)))
         if rng.random() < self.foreign and another is not None:
@@ -60,6 +67,16 @@ def mirrored(example: Example) -> Example:
     return replace(
         example, points=example.points * flip, normals=None if example.normals is None else example.normals * flip
     )
+
+
+def noisy(example: Example, noise: float, tilt: float, rng: np.random.Generator) -> Example:
+    """Points moved and normals tilted, each by chance of its own, as a worse sensor would have seen them."""
+    points, normals = example.points + noise * rng.normal(size=example.points.shape), example.normals
+    if normals is not None:
+        normals = normals + tilt * rng.normal(size=normals.shape)
+        length = np.linalg.norm(normals, axis=1, keepdims=True)
+        normals = (normals / np.maximum(length, 1e-12)).astype(np.float32)
+    return replace(example, points=points.astype(np.float32), normals=normals, gaps=None)
 
 
 def without_piece(example: Example, piece: int) -> Example:

@@ -1,27 +1,26 @@
 """What speaks for a motion by which two pieces may fit: invariants that a network can weigh.
 
-In: the `Known` matches of a puzzle, pairs of its pieces and motions (R, K) of these. Out: some numbers for each, the
-same whichever piece comes first.
+In: what is known of a puzzle, pairs of its pieces and motions (R, K) of these. Out: some numbers for each, the same
+whichever piece comes first.
 
-Scans lie on each other where they fit. Sherds do not: they face each other along their breaks, nothing of one is inside
-the other, and the outer surface goes on where they meet. So there are two kinds of evidence of the surfaces: `overlap`,
-for places that look alike, whose normals may have any sign; and `contact`, for places that fit each other.
+Scans lie on each other where they fit, and normals may have any sign: `Overlaps`. Sherds do not: they face each other
+along their breaks, nothing of one is inside the other, and the outer surface goes on where they meet: `Contacts`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from eda.lie import SE3
 from eda.nn.matching import SAME, Matches
+from eda.nn.surfaces import AGREEMENT, SPREAD, USUAL, Surface, agreement
 
-SUPPORT = 3  # numbers that say how matches support a motion
-ALIKE = 0.9  # the cosine of normals from which surfaces agree
-FACING = 0.6  # and from which places face each other, or look to the same side
+SUPPORT, CONTACT = 3, 12  # numbers that say how matches support a motion, and how places touch
+FACING = 0.6  # the cosine of normals from which places face each other, or look to the same side
 CLOSE = 0.6  # in units of how near is near: in close contact
 DEEP = 0.5  # in units of the reach of the places' level: inside the other piece
 SURE = 4.0  # nats by which the likelihood of touching places is divided, so that single ones do not decide
@@ -30,9 +29,43 @@ LEAST_SHARE = 1e-3
 TINY = 1e-6
 
 
+class Known(Protocol):
+    """What is known of a puzzle, by which any motion of two of its pieces may be judged."""
+
+    @property
+    def matches(self) -> Matches:
+        """Which places of its pieces go together."""
+
+    def evidence(self, pair: Tensor, motion: SE3) -> Tensor:
+        """Of motions (R, K) of the pairs (R,). -> (R, K, evidence_width)."""
+
+
 @dataclass(frozen=True)
-class Known:
-    """Of one puzzle: its matches, the surest of every pair of pieces, and what is known of the best motions."""
+class Overlaps:
+    """Of scans: the surfaces of all pieces. What was matched is not asked again: places of rooms that were learned
+    from are matched so much more surely that a judge would trust matches too much.
+    """
+
+    matches: Matches
+    surfaces: tuple[Surface, ...]
+
+    def of_pair(self, pair: int) -> tuple[Surface, Surface]:
+        """The surfaces of its first and second piece."""
+        return self.surfaces[int(self.matches.first[pair])], self.surfaces[int(self.matches.second[pair])]
+
+    def evidence(self, pair: Tensor, motion: SE3) -> Tensor:
+        """Of motions (R, K) of the pairs (R,). -> (R, K, 12)."""
+        found = motion.translation.new_zeros(*motion.shape, AGREEMENT)
+        for one in pair.unique().tolist():
+            rows = (pair == one).nonzero().squeeze(1)
+            numbers = agreement(*self.of_pair(one), motion[rows].reshape(-1).to(torch.float64))
+            found[rows] = numbers.reshape(len(rows), -1, AGREEMENT).to(found.dtype)
+        return (found - found.new_tensor(USUAL)) / found.new_tensor(SPREAD)
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """Of sherds: their matches, the surest of every pair of pieces, and what is known of the best motions."""
 
     matches: Matches
     weight: Tensor  # (Q, C) how sure the surest are
@@ -40,12 +73,10 @@ class Known:
     there: Tensor  # (Q, C, 3) and on the second
     radius: float  # within which a motion has to bring them together
     best: Tensor  # (Q,) by how much the best motion of a pair is supported
-    mates: bool  # whether places fit each other, or look alike
 
     def evidence(self, pair: Tensor, motion: SE3) -> Tensor:
-        """Of motions (R, K) of the pairs (R,). -> (R, K, evidence_width)."""
-        surfaces = contact if self.mates else overlap
-        return torch.cat([self._supported(pair, motion), surfaces(self.matches, pair, motion)], dim=-1)
+        """Of motions (R, K) of the pairs (R,). -> (R, K, 15)."""
+        return torch.cat([self._supported(pair, motion), contact(self.matches, pair, motion)], dim=-1)
 
     def _supported(self, pair: Tensor, motion: SE3) -> Tensor:
         """(R, K, 3): the log of how many matches agree with a motion, which share, and how far behind the best."""
@@ -56,8 +87,8 @@ class Known:
 
 
 def evidence_width(mates: bool) -> int:
-    """How many numbers `Known.evidence` gives."""
-    return SUPPORT + (12 if mates else 5)
+    """How many numbers `Contacts` of mates give, or `Overlaps`."""
+    return SUPPORT + CONTACT if mates else AGREEMENT
 
 
 def left_apart(motion: SE3, here: Tensor, there: Tensor) -> Tensor:
@@ -71,7 +102,7 @@ def bell(squared_distance: Tensor, radius: float) -> Tensor:
     return torch.exp(-squared_distance / (2 * radius**2))
 
 
-# -- how surfaces come to lie ------------------------------------------------------------------------------------------
+# -- how places come to touch ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -85,19 +116,6 @@ class _Met:
     shared_there: Tensor  # and the other one
     likely: Tensor  # the log of how surely the two are the same
     count: Tensor  # (R, 1) how many places there are
-
-
-def overlap(matches: Matches, pair: Tensor, motion: SE3) -> Tensor:
-    """(R, K, 5): the logs of the share of places that come to lie on the other piece, and on a surface that agrees; of
-    the former, how parallel the normals are, which share agrees, and how far they are from the other's plane.
-    """
-    met = _met(matches, pair, motion)
-    near = (met.gap < 2 * SAME * matches.reach).to(met.gap.dtype)
-    parallel = met.facing.abs()
-    agree = (parallel > ALIKE).to(near.dtype)
-    shares = [_share(some, met) for some in (near, near * agree)]
-    means = [_mean(of, near) for of in (parallel, agree, met.height.abs() / matches.reach)]
-    return torch.stack([*shares, *means], dim=-1)
 
 
 def contact(matches: Matches, pair: Tensor, motion: SE3) -> Tensor:

@@ -34,6 +34,7 @@ from eda.nn.matching import Matcher, Matching
 from eda.nn.motions import MotionPath
 from eda.nn.pairs import PairPath, Pairs
 from eda.nn.proposals import Motions, propose
+from eda.nn.surfaces import Surface
 from eda.pieces import Pieces
 from eda.segment import ranges, segment_softmax, segment_sum
 
@@ -146,8 +147,20 @@ class EdaNetwork(nn.Module):
     def propose(self, pyramid: Pyramid, matching: Matching) -> list[Motions]:
         """By which motions the pieces of every puzzle may fit, from their matched places."""
         centers = pyramid.pieces.centroids().split(matching.counts.tolist())
-        mates = self.config.match_mates
-        return [propose(matches, at, mates) for matches, at in zip(matching.puzzles(), centers, strict=True)]
+        every = zip(matching.puzzles(), centers, self._surfaces(pyramid.pieces), strict=True)
+        return [propose(matches, at, surfaces) for matches, at, surfaces in every]
+
+    def _surfaces(self, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
+        """Of every puzzle, the surfaces of its pieces; none of mates, which do not lie on each other."""
+        counts = pieces.counts.tolist()
+        if self.config.match_mates:
+            return [None] * len(counts)
+        normals = None if self.config.normals == "absent" else pieces.normals
+        normals = torch.zeros_like(pieces.points) if normals is None else normals
+        sizes, spacing = pieces.sizes.tolist(), self.config.spacing
+        sides = zip(pieces.points.double().split(sizes), normals.double().split(sizes), strict=True)
+        every = (Surface(points, facing, spacing) for points, facing in sides)
+        return [tuple(itertools.islice(every, count)) for count in counts]
 
     @full_precision
     def arrange(self, pyramid: Pyramid, motions: list[Motions]) -> Arrangements:

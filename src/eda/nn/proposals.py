@@ -4,7 +4,8 @@ In: the `Matches` of a puzzle. Out: `Motions`, a few for every pair of pieces, w
 puzzle.
 
 Many matches are wrong, so no single fit to all of them would be right. Each of the surest proposes the motion that fits
-the matches around it, then those that agree with it wherever they are. Nothing here is learned: no gradient passes.
+the matches around it, then those that agree with it wherever they are. Scans then settle on each other's surfaces.
+Nothing here is learned: no gradient passes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor
 
 from eda.lie import SE3, so3
-from eda.nn.evidence import Known, bell, left_apart
+from eda.nn.evidence import Contacts, Known, Overlaps, bell, left_apart
 from eda.nn.matching import Matches
+from eda.nn.surfaces import AGREES, Surface, settled
 
 # Of two pieces, and of a pair of many; there are so many more pairs then.
 MATCHES = (512, 256)  # pairs of places that are looked at: the surest
@@ -46,15 +48,47 @@ def budget(of_two_and_many: tuple[int, int], num_pieces: int) -> int:
 
 
 @torch.no_grad()
-def propose(matches: Matches, centers: Tensor, mates: bool) -> Motions:
-    """The motions of every pair of the puzzle's pieces, whose centres are at (N, 3). Fits are made in float64."""
+def propose(matches: Matches, centers: Tensor, surfaces: tuple[Surface, ...] | None) -> Motions:
+    """The motions of every pair of the puzzle's pieces, whose centres are at (N, 3). Fits are made in float64.
+
+    Scans come with the surfaces of all pieces, on which motions settle; mates without.
+    """
     dtype, num_pieces = matches.places.dtype, len(matches.places)
-    weights, places, reach = matches.weights.double(), matches.places.double(), matches.reach
+    weight, here, there = _surest(matches, budget(MATCHES, num_pieces))
+    motion, support = _around(weight, here, there, budget(SEEDS, num_pieces), matches.reach)
+    ends = [centers[pieces].double() for pieces in (matches.first, matches.second)]
+    holds = (support > 0) & ~_beaten(motion, support, ends, matches.reach)
+    order = torch.where(holds, support, support - support.amax(1, keepdim=True) - 1)
+    rows = order.topk(min(budget(MOTIONS, num_pieces), order.shape[1])).indices
+    motion, holds = SE3(_chosen(motion.rotation, rows), _chosen(motion.translation, rows)), _chosen(holds, rows)
+    pairs = torch.arange(len(rows), device=rows.device)
+    if surfaces is None:
+        weight, here, there, best = (of.to(dtype) for of in (weight, here, there, support.amax(1)))
+        known = Contacts(matches, weight, here, there, RADII[-1] * matches.reach, best)
+        return Motions(motion.to(dtype), holds, known.evidence(pairs, motion.to(dtype)), known)
+    overlaps = Overlaps(matches, surfaces)
+    each = [settled(*overlaps.of_pair(pair), motion[pair]) for pair in range(len(rows))]
+    motion = SE3.stack(each) if each else motion  # a piece alone is in no pair
+    evidence = overlaps.evidence(pairs, motion.to(dtype))
+    agrees = evidence[..., AGREES].masked_fill(~holds, -torch.inf)
+    holds = holds & ~_beaten(motion, agrees, ends, matches.reach)  # many settle in the same place
+    return Motions(motion.to(dtype), holds, evidence, overlaps)
+
+
+def _surest(matches: Matches, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of every pair of pieces, its surest matches in float64: how sure (Q, C), and the two places (Q, C, 3)."""
+    weights, places = matches.weights.double(), matches.places.double()
     width = weights.shape[-1]
-    weight, index = weights.flatten(1).topk(min(budget(MATCHES, num_pieces), width**2))
+    weight, index = weights.flatten(1).topk(min(count, width**2))
     here = places[matches.first].gather(1, (index // width)[..., None].expand(-1, -1, 3))
     there = places[matches.second].gather(1, (index % width)[..., None].expand(-1, -1, 3))
-    seeds = budget(SEEDS, num_pieces)
+    return weight, here, there
+
+
+def _around(weight: Tensor, here: Tensor, there: Tensor, seeds: int, reach: float) -> tuple[SE3, Tensor]:
+    """The motions (Q, K) that fit the matches around the first `seeds` ones, and by how much matches support them:
+    zero where these do not decide a motion.
+    """
     apart = [torch.cdist(side[:, :seeds], side).square() for side in (here, there)]
     agreeing = weight[:, None] * bell(apart[0] + apart[1], WINDOW * reach)
     holds = weight[:, :seeds] > 0  # padding is no match
@@ -62,16 +96,7 @@ def propose(matches: Matches, centers: Tensor, mates: bool) -> Motions:
         motion, spread = fitted(agreeing, here, there)
         holds = holds & (spread > (LEAST_SPREAD * reach) ** 2)
         agreeing = weight[:, None] * bell(left_apart(motion, here, there), radius * reach)
-    support = agreeing.sum(-1).masked_fill(~holds, 0)
-    ends = [centers[pieces].double() for pieces in (matches.first, matches.second)]
-    holds = holds & ~_beaten(motion, support, ends, reach)
-    order = torch.where(holds, support, support - support.amax(1, keepdim=True) - 1)
-    rows = order.topk(min(budget(MOTIONS, num_pieces), order.shape[1])).indices
-    motion = SE3(_chosen(motion.rotation, rows), _chosen(motion.translation, rows)).to(dtype)
-    weight, here, there, best = (of.to(dtype) for of in (weight, here, there, support.amax(1)))
-    known = Known(matches, weight, here, there, RADII[-1] * reach, best, mates)
-    evidence = known.evidence(torch.arange(len(rows), device=rows.device), motion)
-    return Motions(motion, _chosen(holds, rows), evidence, known)
+    return motion, agreeing.sum(-1).masked_fill(~holds, 0)
 
 
 def _chosen(values: Tensor, rows: Tensor) -> Tensor:
