@@ -141,11 +141,15 @@ def _joints(
         if out_of_time():
             break
         progress("refining joints", done / len(evidence.pairs))
-        proposals = [relative_poses(samples, pair)]
-        if config.propose is not None and evidence.regime.docks:
+        proposals, close = [relative_poses(samples, pair)], [matches[pair]] if pair in matches else []
+        if not evidence.regime.docks:
+            # Samples of scans have settled on each other: what looks further would pull them off a small overlap.
+            close += proposals
+        elif config.propose is not None:
             kept = max(24, config.proposals // len(evidence.pairs))
             proposals.append(propose(evidence, pair, config.propose)[:kept])
-        joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool, matches.get(pair))
+        nearly = np.concatenate(close) if close else None
+        joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool, nearly)
     return joints
 
 
