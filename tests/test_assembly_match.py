@@ -8,9 +8,13 @@ from scipy.spatial.transform import Rotation
 
 from eda import AssembleConfig, assemble, prepare
 from eda.assembly import RankConfig, Scan
+from eda.assembly.contact import Fracture
+from eda.assembly.evidence import Evidence
+from eda.assembly.fragment import Fragment
 from eda.assembly.match import can_match, match
 from eda.assembly.motion import inverse
 from eda.assembly.rigid import Units
+from eda.cloud import estimate_normals
 from eda.errors import InputError
 
 needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
@@ -158,3 +162,19 @@ def test_without_a_model_scans_are_judged_as_scans(views, monkeypatch):
     prepared = prepare(views, model="none")
     assert prepared.model is None
     assert isinstance(prepared.thinned.evidence(None).regime, Scan)
+
+
+def test_samples_of_scans_are_also_refined_closely(views, monkeypatch):
+    """A wide look pulls scans of little overlap off their place; samples of sherds are rough, and get no such start."""
+    ranking, seen = sys.modules["eda.assembly.rank"], []
+    monkeypatch.setattr(ranking, "joints_of", lambda *given: seen.append(given[4]) or [])
+    pieces = [Fragment(view, estimate_normals(view), np.zeros(len(view))) for view in (views[0][::9], views[1][::9])]
+    samples = np.tile(np.eye(4), (3, 2, 1, 1))
+    samples[:, 0, 0, 3] = [0.1, 0.2, 0.3]
+    matched = np.tile(np.eye(4), (1, 1, 1))
+    for regime, matches in ((Scan(), {(0, 1): matched}), (Scan(), {}), (Fracture(), {})):
+        ranking.rank(Evidence.of(pieces, regime), samples, RankConfig(propose=None), matches=matches)
+    with_matches, alone, sherds = seen
+    np.testing.assert_array_equal(with_matches[:, 0, 3], [0, 0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(alone[:, 0, 3], [0.1, 0.2, 0.3])
+    assert sherds is None
