@@ -50,10 +50,9 @@ class Surface:
 
     def nearest(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Distance (...) and row (...) of the nearest point; infinite, and any row, where none is within reach."""
-        flat = points.reshape(-1, 3).cpu().numpy()
-        gap, row = self.tree.query(flat, distance_upper_bound=FARTHEST * self.spacing)
+        gap, row = self.tree.query(points.cpu().numpy(), distance_upper_bound=FARTHEST * self.spacing)
         found = np.where(np.isfinite(gap), row, 0)
-        return tuple(torch.from_numpy(of).to(points.device).reshape(points.shape[:-1]) for of in (gap, found))  # type: ignore[return-value]
+        return torch.from_numpy(gap).to(points.device), torch.from_numpy(found).to(points.device)
 
 
 @dataclass(frozen=True)
