@@ -249,3 +249,12 @@ def test_assemblies_are_drawn_as_often_as_they_are_validated(dataset, tmp_path):
     assert left.std() > 5, "the puzzle as it is"
     assert right.std() > 5, "the puzzle as sampled"
     assert np.abs(left - right).mean() > 0.5, "which an untrained model does not find"
+
+
+@pytest.mark.parametrize("what", ["--data", "--validation", "--begin-with"])
+def test_a_run_that_cannot_begin_leaves_nothing_behind(dataset, tmp_path, what):
+    given = {"--data": dataset.folders[0], what: tmp_path / "nowhere"}
+    words = [word for pair in given.items() for word in pair]
+    error = invoke("train", "kitti-3", *words, "--out", tmp_path / "run").exception
+    assert isinstance(error, InputError)
+    assert not (tmp_path / "run").exists()

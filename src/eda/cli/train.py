@@ -53,6 +53,7 @@ def train(
     places = {"data.train": data, "data.validation": validation, "begin_with": begin_with}
     given = [f"{name}={place}" for name, place in places.items() if place]
     config = _resolved(recipe, [*given, *(settings or [])])
+    _check_readable(config)
     with join(device) as ranks:
         if ranks.rank == 0:
             _claim(folder, config)
@@ -78,6 +79,17 @@ def _resolved(recipe: str, settings: list[str]) -> TrainConfig:
     if not config.data.train:
         raise InputError("no dataset to learn from: give one with --data (`eda fracture` makes one)")
     return config
+
+
+def _check_readable(config: TrainConfig) -> None:
+    """Before a folder is claimed: a run that cannot begin leaves nothing in the way of one that can."""
+    from eda import Eda
+    from eda.data import Dataset
+
+    Dataset.named(config.data.train)
+    _validation_examples(config)
+    if config.begin_with:
+        Eda.load(config.begin_with)
 
 
 def _list_recipes() -> None:

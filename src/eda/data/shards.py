@@ -166,7 +166,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """What `dataset.json` says; raises `InputError` where it is not one."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise InputError(f"{folder}: not a dataset (no {MANIFEST}); make one with `eda fracture` or `eda prepare`")
+        raise InputError(
+            f"{folder}: not a dataset (no {MANIFEST}); make one with `eda fracture`, `eda rooms` or `eda prepare`"
+        )
     try:
         manifest = json.loads(path.read_bytes())
         version, num_shards = manifest["version"], manifest["num_shards"]
