@@ -87,7 +87,8 @@ def _check_readable(config: TrainConfig) -> None:
     from eda.data import Dataset
 
     Dataset.named(config.data.train)
-    _validation_examples(config)
+    if config.data.validation:
+        Dataset(config.data.validation)
     if config.begin_with:
         Eda.load(config.begin_with)
 
