@@ -1,6 +1,8 @@
 """Matching of scans: what KISS-Matcher finds is right, turns with the clouds, and never brings the process down."""
 
+import os
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -79,6 +81,27 @@ def test_matches_turn_with_the_scans_and_do_not_depend_on_the_unit(views):
     # KISS-Matcher rounds to float32 and sorts features into bins, so equal up to what a few of these do.
     for other in (turned, larger):
         assert degrees(other @ inverse(plain[:1])) < 3
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no masks of cores")
+def test_the_matcher_sees_one_core_and_the_thread_gets_its_cores_back(monkeypatch):
+    """Else its threads race, and the same scans get another pose once in some hundred times."""
+    cores, seen = os.sched_getaffinity(0), []
+
+    class Matcher:
+        def __init__(self, config): ...
+
+        def estimate(self, mine, theirs):
+            seen.append(os.sched_getaffinity(0))
+            raise RuntimeError("as it may")
+
+    fake = types.SimpleNamespace(KISSMatcher=Matcher, KISSMatcherConfig=lambda **config: config)
+    monkeypatch.setitem(sys.modules, "kiss_matcher", fake)
+    with pytest.raises(RuntimeError, match="as it may"):
+        match([room(0, 900), room(0, 900)])
+    assert [len(mask) for mask in seen] == [1]
+    assert seen[0] <= cores
+    assert os.sched_getaffinity(0) == cores
 
 
 @needs_matcher

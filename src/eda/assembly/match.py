@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -95,15 +98,35 @@ def _dense(cloud: np.ndarray, scale: float) -> bool:
 
 def _pose(mine: np.ndarray, theirs: np.ndarray, scale: float) -> np.ndarray | None:
     """(4, 4), or None if no correspondences agree."""
-    from kiss_matcher import KISSMatcher, KISSMatcherConfig
+    with _one_core():
+        from kiss_matcher import KISSMatcher, KISSMatcherConfig
 
-    config = KISSMatcherConfig(
-        voxel_size=scale,
-        use_voxel_sampling=False,  # on a grid, which knows the axes
-        normal_r_gain=NORMAL_RADIUS,
-        enable_noise_bound_clamping=False,  # to lengths in metres
-    )
-    solution = KISSMatcher(config).estimate(list(mine.astype(np.float32)), list(theirs.astype(np.float32)))
+        config = KISSMatcherConfig(
+            voxel_size=scale,
+            use_voxel_sampling=False,  # on a grid, which knows the axes
+            normal_r_gain=NORMAL_RADIUS,
+            enable_noise_bound_clamping=False,  # to lengths in metres
+        )
+        solution = KISSMatcher(config).estimate(list(mine.astype(np.float32)), list(theirs.astype(np.float32)))
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = solution.rotation, np.ravel(solution.translation)
     return pose if solution.valid and np.isfinite(pose).all() else None
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Let this thread see one core.
+
+    KISS-Matcher's threads race: once in some hundred times the same clouds would get other features, and another pose.
+    How many it starts cannot be set, but the libraries under it start none where they see one core at their first use.
+    Where a system has no such masks (macOS, Windows) the race stays.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    seen = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(seen)[threading.get_native_id() % len(seen)]})  # not the same one for all
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, seen)
