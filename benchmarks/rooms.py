@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eda.data.mesh_files import mesh_source
-from eda.data.packs import _read_fragments
+from eda.data.packs import read_fragments
 from eda.data.rooms.building import room
 from eda.data.rooms.scans import scanned
 from eda.data.rooms.walk import paths
@@ -65,7 +65,7 @@ def described(points: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
 
 
 def real_scans(pack: Path, scenes: list[str]) -> list[np.ndarray]:
-    fragments = _read_fragments(pack)
+    fragments = read_fragments(pack)
     inside = [i for i, name in enumerate(fragments.names) if not scenes or name.rpartition("/")[0] in scenes]
     return [fragments.cloud(i) for i in inside[::3]]
 

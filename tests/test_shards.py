@@ -64,6 +64,12 @@ def test_several_folders_are_one_dataset(tmp_path, examples, number):
     assert_same(several[-2], examples[-2])
 
 
+@pytest.mark.parametrize("folders", ["", "a+", "+b", "a++b"])
+def test_a_plus_without_a_folder_is_refused(folders):
+    with pytest.raises(InputError, match="names no folder beside a"):
+        Dataset.named(folders)
+
+
 def test_a_folder_may_have_a_plus_in_its_name(tmp_path, examples):
     dataset_of(tmp_path / "rooms+scans", examples[:2])
     assert len(Dataset.named(str(tmp_path / "rooms+scans"))) == 2

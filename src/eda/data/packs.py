@@ -168,8 +168,8 @@ class ThreeDMatchPack(Source[FragmentPair]):
         return tuple(listed)
 
     @property
-    def _fragments(self) -> _Fragments:
-        return _read_fragments(self.path)
+    def _fragments(self) -> Fragments:
+        return read_fragments(self.path)
 
     def _listed(self, name: str, inside: list[bool]) -> list[FragmentPair]:
         index, last = self.path / "index.json", len(inside) - 1
@@ -221,7 +221,7 @@ class _Surface(NamedTuple):
 @lru_cache(maxsize=512)
 def _surface(folder: Path, number: int, grid: float, neighbors: int) -> _Surface:
     """A fragment as it is given out; it comes in many pairs."""
-    points = _read_fragments(folder).cloud(number)
+    points = read_fragments(folder).cloud(number)
     kept = voxel_grid(points, grid) if grid > PACK_GRID else np.arange(len(points))
     return _Surface(points[kept], estimate_normals(points, neighbors)[kept] if neighbors else None)
 
@@ -233,7 +233,9 @@ def _far(first: cKDTree, second: cKDTree, radius: float) -> bool:
     return all(np.isinf(second.query(some, distance_upper_bound=radius)[0]).all() for some in (near[::50], near))
 
 
-class _Fragments(NamedTuple):
+class Fragments(NamedTuple):
+    """All scans of the pack."""
+
     points_mm: np.ndarray  # (P, 3) int16
     offset: np.ndarray  # (N + 1,)
     names: list[str]  # <scene>/cloud_bin_<k>
@@ -241,11 +243,13 @@ class _Fragments(NamedTuple):
     pairs: dict[str, list[dict[str, Any]]]
 
     def cloud(self, number: int) -> np.ndarray:
+        """(n, 3), in metres, in the frame of the scan."""
         return _segment(self.points_mm, self.offset, number) / 1000.0
 
 
 @lru_cache(maxsize=2)
-def _read_fragments(folder: Path) -> _Fragments:
+def read_fragments(folder: Path) -> Fragments:
+    """Of the folder with fragments_5cm.npz and index.json."""
     file, index = folder / "fragments_5cm.npz", folder / "index.json"
     arrays, content = read_npz(file, ("points_mm", "offset")), read_json(index)
     as_cloud(arrays["points_mm"], file)
@@ -256,7 +260,7 @@ def _read_fragments(folder: Path) -> _Fragments:
         pairs = dict(content["pairs"])
     if len(names) != len(arrays["offset"]) - 1:
         raise InputError(f"{index}: {len(names)} fragments, but {file.name} has {len(arrays['offset']) - 1}")
-    return _Fragments(arrays["points_mm"], arrays["offset"], names, poses, pairs)
+    return Fragments(arrays["points_mm"], arrays["offset"], names, poses, pairs)
 
 
 # -- KITTI -------------------------------------------------------------------------------------------------

@@ -103,7 +103,10 @@ class Dataset(Sequence[Example]):
     @staticmethod
     def named(folders: str) -> Dataset:
         """One folder, or several joined by +."""
-        return Dataset(folders) if Path(folders).is_dir() else Dataset(*folders.split("+"))
+        parts = [folders] if Path(folders).is_dir() else folders.split("+")
+        if not all(parts):
+            raise InputError(f"{folders!r} names no folder beside a +: join folders as in first+second")
+        return Dataset(*parts)
 
     @property
     def name(self) -> str:

@@ -91,7 +91,7 @@ class Watcher:
         """After every step; `waited` are the seconds spent waiting for data since the beginning."""
         self._since.append(made.parts)
         self._busy += seconds
-        if step % self._config.watch.log_every:
+        if step % self._config.watch.log_every and step < self._total:  # a short run says something too
             return
         means = torch.stack(self._since).mean(0).tolist()
         share = (waited - self._waited) / max(self._busy, 1e-9)
