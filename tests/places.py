@@ -12,6 +12,7 @@ from torch import Tensor
 from eda import SE3, Eda, EdaConfig, Pieces
 from eda.graph import Across
 from eda.nn.matching import HIDDEN, Matches, Matching
+from eda.nn.proposals import Motions, propose
 from eda.nn.surfaces import Surface
 
 REACH = 0.5  # of matchings by hand
@@ -197,3 +198,9 @@ def surfaces_of(matches: Matches, spacing: float = 0.3) -> tuple[Surface, ...]:
     normals = torch.zeros_like(matches.places) if matches.normals is None else matches.normals
     sides = zip(matches.places.double(), normals.double(), matches.present, strict=True)
     return tuple(Surface(points[there], facing[there], spacing) for points, facing, there in sides)
+
+
+def motions_of(matches: Matches, mates: bool, centers: Tensor | None = None) -> Motions:
+    """What is proposed for one puzzle; scans consist of their places."""
+    centers = centers_of(matches) if centers is None else centers
+    return propose(matches, centers, None if mates else surfaces_of(matches))
