@@ -1,14 +1,15 @@
-"""For tests: lumpy closed surfaces without symmetry, with outward normals, and poses, from a seed; a tiny network."""
+"""For tests: lumpy closed surfaces without symmetry, with outward normals, and poses, from a seed; a tiny model."""
 
 import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
-from eda import SE3, NetworkConfig, Pieces, Puzzle
+from eda import SE3, EdaConfig, NetworkConfig, Pieces, Puzzle
 
 TINY_NETWORK = NetworkConfig(
     num_levels=2, num_blocks=1, num_neighbors=4, cross_neighbors=3, channels=8, num_heads=2, num_knots=5, spacing=0.2
 )
+TINY = EdaConfig(TINY_NETWORK)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
