@@ -115,7 +115,6 @@ def test_motions_keep_to_their_budgets_and_those_that_hold_come_first(pieces):
 
 # -- motions, seed by seed ---------------------------------------------------------------------------------
 
-
 Found = tuple[float, np.ndarray, np.ndarray]  # how well a motion is supported, its rotation and its translation
 
 
