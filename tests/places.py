@@ -3,22 +3,22 @@
 import itertools
 from dataclasses import replace
 
+import pytest
 import torch
 from reference import random_motions, stirred
-from shapes import TINY_NETWORK, lumpy_cloud
+from shapes import TINY_NETWORK, lumpy_cloud, seeded
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces
 from eda.graph import Across
 from eda.nn.matching import HIDDEN, Matches, Matching
+from eda.nn.proposals import Motions, propose
 from eda.nn.surfaces import Surface
 
 REACH = 0.5  # of matchings by hand
 MATCHED = {"match_width": 8, "time_in_encoder": False}
 
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+with_and_without_mates = pytest.mark.parametrize("mates", [False, True])
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -32,6 +32,17 @@ def poses_of(count: int, seed: int = 0, spread: float = 0.7) -> SE3:
 def puzzle_of(sizes: list[int], seed: int = 0, normals: bool = True) -> Pieces:
     clouds, directions = zip(*[lumpy_cloud(50 * seed + i, size) for i, size in enumerate(sizes)], strict=True)
     return Pieces.from_clouds(clouds, directions if normals else None, dtype=torch.float64)
+
+
+def piece_alone(size: int) -> Pieces:
+    """A puzzle of one piece, as pins leave it: nobody can ask for one directly."""
+    two = puzzle_of([size, size], seed=9)
+    rows = {"points": two.points[:size], "normals": two.normals[:size]}
+    return replace(two, **rows, sizes=two.sizes[:1], counts=torch.tensor([1]), centers=two.centers[:1])
+
+
+def times_of(pieces: Pieces) -> Tensor:
+    return torch.linspace(0.2, 0.9, pieces.num_puzzles).double()
 
 
 @torch.no_grad()
@@ -187,3 +198,9 @@ def surfaces_of(matches: Matches, spacing: float = 0.3) -> tuple[Surface, ...]:
     normals = torch.zeros_like(matches.places) if matches.normals is None else matches.normals
     sides = zip(matches.places.double(), normals.double(), matches.present, strict=True)
     return tuple(Surface(points[there], facing[there], spacing) for points, facing, there in sides)
+
+
+def motions_of(matches: Matches, mates: bool, centers: Tensor | None = None) -> Motions:
+    """What is proposed for one puzzle; scans consist of their places."""
+    centers = centers_of(matches) if centers is None else centers
+    return propose(matches, centers, None if mates else surfaces_of(matches))

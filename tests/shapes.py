@@ -1,13 +1,25 @@
-"""For tests: lumpy closed surfaces without symmetry, with outward normals, made from a seed; and a tiny network."""
+"""For tests: lumpy closed surfaces without symmetry, with outward normals, and poses, from a seed; a tiny model."""
 
 import numpy as np
 import torch
+from scipy.spatial.transform import Rotation
 
-from eda import NetworkConfig, Pieces, Puzzle
+from eda import SE3, EdaConfig, NetworkConfig, Pieces, Puzzle
 
 TINY_NETWORK = NetworkConfig(
     num_levels=2, num_blocks=1, num_neighbors=4, cross_neighbors=3, channels=8, num_heads=2, num_knots=5, spacing=0.2
 )
+TINY = EdaConfig(TINY_NETWORK)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def poses_of(count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> SE3:
+    """Rotations by scipy, and places about one from the origin."""
+    rotation = torch.from_numpy(Rotation.random(count, random_state=seed).as_matrix())
+    return SE3(rotation, torch.randn(count, 3, generator=seeded(seed), dtype=torch.float64)).to(dtype)
 
 
 def lumpy_cloud(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:

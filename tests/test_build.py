@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datasets import lumpy_example
+from disks import full_disk
 from safetensors import safe_open
 
 from eda import InputError
@@ -197,13 +198,6 @@ def test_a_description_of_tuples_is_found_again(tmp_path):
 
 
 # -- all or nothing ----------------------------------------------------------------------------------------
-
-
-def full_disk(self: Path, content: bytes) -> int:
-    """Writes half, then fails as a full disk does."""
-    with self.open("wb") as file:
-        file.write(content[: len(content) // 2])
-    raise OSError(28, "No space left on device")
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from disks import full_disk
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -162,13 +163,6 @@ def test_a_damaged_state_alone_is_an_input_error(folder, present):
 
 
 # -- a full disk, and a kill -------------------------------------------------------------------------------
-
-
-def full_disk(self: Path, content: bytes) -> int:
-    """Writes half, then fails as a full disk does."""
-    with self.open("wb") as file:
-        file.write(content[: len(content) // 2])
-    raise OSError(28, "No space left on device")
 
 
 def saving_fails(trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
-from data_files import box, real_data, write_ply
+from data_files import real_data, write_ply
+from one_piece import FACES, POINTS, VERTICES
 from scipy.spatial.transform import Rotation
 from shapes import lumpy_cloud
 
 from eda.data.piece_files import PieceFile, read_pieces, sampled
 from eda.errors import InputError
-
-POINTS, NORMALS = lumpy_cloud(0, 50)
-VERTICES, FACES = box(0, 1)
 
 
 def piece_of(points: np.ndarray, normals: np.ndarray | None = None, faces: np.ndarray | None = None) -> PieceFile:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import haar_rotations, stirred
-from shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle
+from reference import stirred
+from shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
 from torch import Tensor
 
-from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle
+from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
 from eda.flow import Path
 from eda.flow.path import rotation_correction
 from eda.model import Labels
@@ -29,14 +29,6 @@ in_all_variants = pytest.mark.parametrize("variant", VARIANTS)
 def model_of(variant: str = "as it is", **options: object) -> Eda:
     """In float64, every weight stirred."""
     return stirred(Eda(EdaConfig(replace(TINY_NETWORK, break_head=True, **VARIANTS[variant]), **options)))
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def poses_of(count: int, seed: int = 0) -> SE3:
-    return SE3(haar_rotations(count, seed), torch.randn(count, 3, generator=seeded(seed), dtype=torch.float64))
 
 
 def two_puzzles() -> Pieces:

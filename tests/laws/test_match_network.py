@@ -1,54 +1,20 @@
-"""A network that matches places keeps its laws, where pieces are small or sparse too, and is as bold as is set."""
+"""A network that matches places keeps its laws, where pieces are small, sparse or alone too (ours)."""
 
 import math
 from dataclasses import replace
-from functools import cache
 
 import pytest
 import torch
-from places import MATCHED, assert_near, drawn, model_of, poses_of, puzzle_of, seeded
-from reference import haar_rotations, twist_matrix
-from shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle
-from torch import Tensor, nn
+from matchers import CASES, field_of, known, proposed, ragged
+from places import MATCHED, assert_near, model_of, piece_alone, poses_of, puzzle_of, times_of, with_and_without_mates
+from reference import haar_rotations
+from shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, load
-from eda.model import Labels
 from eda.nn.arrangements import Arrangements, arrange
-from eda.nn.matching import Matching, matching_loss
-from eda.nn.motions import judging_loss
-from eda.nn.proposals import Motions, propose
-from eda.nn.surfaces import Surface
-
-
-def ragged() -> list[Pieces]:
-    """Puzzles of 3, 2 and 5 pieces of 10 to 22 places."""
-    return [puzzle_of([60, 71, 48], 0), puzzle_of([88, 50], 1), puzzle_of([48, 80, 52, 64, 40], 2)]
-
-
-def small() -> list[Pieces]:
-    """Pieces of few places beside those of many: a wide table, of which most is padding."""
-    return [puzzle_of([24, 31, 9], 0), puzzle_of([90, 100], 1), puzzle_of([5, 30, 12, 18, 11], 2)]
-
 
 COUNTS = [3, 2, 5]
-MATES = {"match_mates": True, "spacing": 0.15}
-CASES = {
-    "as it is": ({}, ragged),
-    "mates": (MATES, ragged),
-    "coarse places": ({"match_level": 2}, ragged),
-    "degree 1, mates": ({"max_degree": 1, **MATES}, ragged),
-    "unoriented normals, no look": ({"normals": "unoriented", "match_layers": 0}, ragged),
-    "no normals": ({"normals": "absent"}, ragged),
-    "no normals, mates": ({"normals": "absent", **MATES}, ragged),
-    "all pairs across": ({"cross_neighbors": None}, ragged),
-    "with a path of pairs and a break head": ({"pair_width": 8, "break_head": True}, ragged),
-    "boldly, mates": ({"boldness": 30.0, **MATES}, ragged),
-    "small pieces": ({}, small),
-    "small pieces, mates": (MATES, small),
-    "sparse pieces": ({"spacing": 0.046}, ragged),
-    "sparse pieces, mates": ({**MATES, "spacing": 0.054}, ragged),
-    "pieces too sparse for any motion": ({"spacing": 0.02}, ragged),
-}
 # Where some pieces are not arranged, or what stirs the weights of judges leaves them little to say.
 SILENT = {
     "no normals",
@@ -59,26 +25,8 @@ SILENT = {
     "pieces too sparse for any motion",
 }
 in_all_cases = pytest.mark.parametrize("case", CASES)
-with_and_without_mates = pytest.mark.parametrize("mates", [False, True])
 
-
-def times_of(pieces: Pieces) -> Tensor:
-    return torch.linspace(0.2, 0.9, pieces.num_puzzles).double()
-
-
-@torch.no_grad()
-def field_of(model: Eda, pieces: Pieces, poses: SE3, tau: Tensor | None = None) -> Tensor:
-    """v_X(g) = f(gX) g as 4 x 4 matrices, as samples follow it."""
-    field = model.field(pieces, boldness=model.config.boldness)
-    return twist_matrix(field(poses, times_of(pieces) if tau is None else tau)) @ poses.matrix()
-
-
-@cache
-def known(case: str) -> tuple[Eda, Pieces, SE3, Tensor]:
-    """A model, its pieces, their poses and the field there."""
-    settings, batch = CASES[case]
-    model, pieces, poses = model_of(**settings), Pieces.collate(batch()), poses_of(10)
-    return model, pieces, poses, field_of(model, pieces, poses)
+# -- the field ---------------------------------------------------------------------------------------------
 
 
 @in_all_cases
@@ -151,32 +99,6 @@ def test_a_velocity_sees_where_pieces_are_and_the_time_of_its_own_puzzle_only():
 # -- the path in the network -------------------------------------------------------------------------------
 
 
-def matched(model: Eda, pieces: Pieces) -> Matching:
-    pyramid = model.pyramid(pieces)
-    return model.network.match(pyramid, model.network.descend(pyramid, None))
-
-
-def proposed(model: Eda, pieces: Pieces) -> list[Motions]:
-    """Puzzle by puzzle, with the centres of its pieces."""
-    centers = torch.stack([cloud.mean(0) for cloud in pieces.points.split(pieces.sizes.tolist())])
-    each = zip(
-        matched(model, pieces).puzzles(), centers.split(pieces.counts.tolist()), surfaces(model, pieces), strict=True
-    )
-    return [propose(matches, at, lying) for matches, at, lying in each]
-
-
-def surfaces(model: Eda, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
-    """Of every puzzle; of mates there are none. Without normals, all are zero."""
-    config, begin, found = model.config.network, 0, []
-    sides = [pieces.points, torch.zeros_like(pieces.points) if config.normals == "absent" else pieces.normals]
-    clouds = list(zip(*(of.double().split(pieces.sizes.tolist()) for of in sides), strict=True))
-    for count in pieces.counts.tolist():
-        own = clouds[begin : begin + count]
-        found.append(None if config.match_mates else tuple(Surface(*one, config.spacing) for one in own))
-        begin += count
-    return found
-
-
 @with_and_without_mates
 @torch.no_grad()
 def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once_for_all_times(mates):
@@ -215,81 +137,7 @@ def test_arrangements_have_a_say_in_every_velocity_unless_the_rest_outweighs_the
     assert_near(field_of(mute, pieces, poses), expected, 1e-12)
 
 
-@torch.no_grad()
-def bold(boldness: float, by_weight: bool = False, **settings: object) -> Eda:
-    """By its setting or, which is the same, by the weights of what judges joints and what lies beside them."""
-    model = model_of(1.0 if by_weight else boldness, **settings)
-    if by_weight:
-        path = model.network.motions
-        beside = path.beside[-1].parameters() if path.beside else ()
-        for weight in (*path.judge[-1].parameters(), *beside, path.none):
-            weight *= boldness
-        path.judge[-1].bias += (boldness - 1) * 3 * math.log(120)
-    return model
-
-
-@pytest.mark.parametrize(
-    ("sizes", "settings"), [([60, 71], {}), ([60, 71], {"free_network": True}), ([60, 71, 48, 40], MATES)]
-)
-@torch.no_grad()
-def test_samples_are_drawn_as_boldly_as_is_set(sizes, settings):
-    pieces, noise = puzzle_of(sizes), poses_of(2 * len(sizes)).reshape(2, -1)
-    found = [
-        bold(*how, **settings).sample(pieces, 2, noise=noise, steps=2, solver="rk1").matrix()
-        for how in ((0.8,), (1.2,), (1.2, True), (100.0,), (100.0, True))
-    ]
-    assert_near(found[1], found[2], 1e-8)
-    assert_near(found[3], found[4], 1e-6)
-    for one, other in ((0, 1), (0, 3)):
-        assert (found[one] - found[other]).abs().amax((2, 3)).min() > 1e-5
-
-
-@torch.no_grad()
-def test_velocity_and_loss_are_not_bold():
-    """They are what is learned; a field is, unless it is asked for more."""
-    timid, brave = bold(1.0, **MATES), bold(30.0, **MATES)
-    _, pieces, poses, _ = known("mates")
-    tau = times_of(pieces)
-    velocity = brave.velocity(pieces, poses, tau)
-    assert torch.equal(velocity, timid.velocity(pieces, poses, tau))
-    assert torch.equal(velocity, brave.field(pieces)(poses, tau))
-    assert torch.equal(velocity, timid.field(pieces, boldness=1.0)(poses, tau))
-    assert (velocity - timid.field(pieces, boldness=30.0)(poses, tau)).abs().amax(1).min() > 1e-5
-    losses = [model.loss(lumpy_puzzle(3, 48), generator=seeded()).total for model in (timid, brave)]
-    assert torch.equal(*losses)
-
-
-def test_samples_at_any_times_are_those_of_one_at_a_time():
-    """One field, called at equal times, at other equal ones, at different ones, and at the first again."""
-    model, pieces = model_of(**MATES), Pieces.collate(ragged()[:2])
-    field, N = model.field(pieces, samples=3), pieces.num_pieces
-    poses, together = poses_of(3 * N), times_of(pieces).repeat(3, 1)
-    apart = torch.rand(3, 2, generator=seeded(), dtype=torch.float64)
-    for tau in (together, 1 - together, apart, together):
-        with torch.no_grad():
-            found = field(poses, tau.flatten()).reshape(3, N, 6)
-            for k in range(3):
-                assert_near(found[k], model.velocity(pieces, poses[k * N : (k + 1) * N], tau[k]), 1e-9)
-
-
-def test_assemblies_of_one_call_are_those_of_one_at_a_time():
-    model, pieces = model_of(5.0), puzzle_of([60, 71, 48])
-    noise = poses_of(9).reshape(3, 3)
-    together = model.sample(pieces, 3, noise=noise, steps=2).matrix()
-    for k in range(3):
-        assert_near(together[k], model.sample(pieces, noise=noise[k : k + 1], steps=2).matrix()[0], 1e-7)
-
-
-@with_and_without_mates
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_three_pieces_are_sampled_to_finite_poses(mates, dtype):
-    model, pieces = model_of(8.0, match_mates=mates).to(dtype), puzzle_of([60, 71, 48]).to(dtype=dtype)
-    found = model.sample(pieces, 2, steps=3, generator=seeded())
-    assert found.shape == (2, 3)
-    assert found.rotation.dtype == dtype
-    assert found.isfinite()
-    turns = found.rotation @ found.rotation.mT
-    torch.testing.assert_close(turns, torch.eye(3, dtype=dtype).expand_as(turns), rtol=0, atol=1e-5)
+# -- the smallest pieces, and a piece alone ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -310,19 +158,9 @@ def test_the_smallest_pieces_have_finite_velocities_and_gradients(mates, dtype, 
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
 
 
-# -- a piece alone -----------------------------------------------------------------------------------------
-
-
-def piece_alone(size: int = 40) -> Pieces:
-    """A puzzle of one piece, as pins leave it: nobody can ask for one directly."""
-    two = puzzle_of([size, size], seed=9)
-    rows = {"points": two.points[:size], "normals": two.normals[:size]}
-    return replace(two, **rows, sizes=two.sizes[:1], counts=torch.tensor([1]), centers=two.centers[:1])
-
-
 @with_and_without_mates
 def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(mates):
-    model, alone, pair = model_of(match_mates=mates), piece_alone(), puzzle_of([60, 50, 44])
+    model, alone, pair = model_of(match_mates=mates), piece_alone(40), puzzle_of([60, 50, 44])
     both, poses = Pieces.collate([alone, pair]), poses_of(4)
     field = field_of(model, both, poses)
     assert_near(field[1:], field_of(model, pair, poses[1:], times_of(both)[1:]), 1e-9)
@@ -336,14 +174,6 @@ def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(mate
         loss.total.backward()
     lonely = model.loss(Puzzle(alone, poses_of(1, 3)), generator=seeded())
     assert lonely.motions == 0
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_pins_may_leave_one_piece_or_two(count):
-    model, pieces, pins = model_of(), puzzle_of([60, 50, 55][:count]), poses_of(2)
-    found = model.sample(pieces, 2, pins={0: pins[0], 1: pins[1]}, steps=2, generator=seeded())
-    assert_near(found[1, :2].matrix(), pins.matrix())
-    assert found.isfinite()
 
 
 # -- normals and precision ---------------------------------------------------------------------------------
@@ -380,138 +210,6 @@ def test_autocast_changes_no_bit_of_what_is_learned_beside_the_flow(mates):
         found = model.loss(Puzzle(pieces, poses), generator=seeded())
     assert torch.equal(found.matches, expected.matches)
     assert torch.equal(found.motions, expected.motions)
-
-
-# -- training ----------------------------------------------------------------------------------------------
-
-
-def overlapping(count: int = 3) -> Puzzle:
-    """Blobs at one place: scans that show the same."""
-    clouds, normals = zip(*[lumpy_cloud(i, 48) for i in range(count)], strict=True)
-    return Puzzle.from_assembled(clouds, normals, dtype=torch.float64)
-
-
-def solvable(model: Eda) -> Puzzle:
-    """Blobs whose solution is an arrangement that the network finds, so that some of its motions are right."""
-    pieces = overlapping().pieces
-    return Puzzle(pieces, model.network.encode(model.pyramid(pieces), None).arrangements.poses[:, 0])
-
-
-@with_and_without_mates
-def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weights(mates):
-    model, own, found = model_of(match_mates=mates), torch.tensor([True, True, False]), []
-    puzzle = solvable(model)
-    heavy = Eda(replace(model.config, match_weight=2.5, judge_weight=3.5)).double()
-    heavy.load_state_dict(model.state_dict())
-    network = model.network
-    for labels, belongs in ((None, None), (Labels(own=own), own)):
-        light, weighed = (m.loss(puzzle, draws=2, labels=labels, generator=seeded()) for m in (model, heavy))
-        assert_near(light.matches, matching_loss(matched(model, puzzle.pieces), puzzle.solution, belongs))
-        arrangements = network.encode(model.pyramid(puzzle.pieces), None).arrangements
-        motions = proposed(model, puzzle.pieces)
-        judged = judging_loss(network.motions.judges, motions, arrangements, puzzle.solution, belongs)
-        assert_near(light.motions, judged)
-        assert_near(light.total, 2 * light.rotation + light.translation + light.matches + light.motions)
-        assert_near(weighed.total - light.total, 1.5 * light.matches + 2.5 * light.motions)
-        found.append([light.matches.item(), light.motions.item()])
-    for one, other in zip(*found, strict=True):
-        assert abs(one - other) > 1e-3, "pieces that are not the puzzle's share nothing and have no right place"
-
-
-def test_breaks_and_matches_are_learned_from_one_pass_and_change_nothing_of_each_other():
-    model, puzzle = model_of(pair_width=8, break_head=True, match_mates=True), lumpy_puzzle(3, 48)
-    on_break = torch.rand(len(puzzle.pieces.points), generator=seeded()) < 0.4
-    plain, both = (model.loss(puzzle, labels=Labels(labels), generator=seeded()) for labels in (None, on_break))
-    assert plain.breaks is None
-    for name in ("matches", "motions", "rotation"):
-        assert_near(getattr(both, name), getattr(plain, name))
-    assert_near(both.total, plain.total + 0.3 * both.breaks)
-
-
-@pytest.mark.parametrize("break_head", [False, True])
-def test_without_a_matcher_there_is_no_loss_of_matches_or_motions(break_head):
-    puzzle = lumpy_puzzle(2, 24)
-    model = Eda(EdaConfig(replace(TINY_NETWORK, break_head=break_head, time_in_encoder=False))).double()
-    labels = Labels(torch.zeros(len(puzzle.pieces.points), dtype=torch.bool))
-    loss = model.loss(puzzle, labels=labels, generator=seeded())
-    assert loss.matches is loss.motions is None
-    assert (loss.breaks is not None) == break_head
-
-
-def taught(model: Eda, what: Tensor) -> set[str]:
-    """The parts of the network whose weights something depends on; the levels of the encoder one by one."""
-    names, weights = zip(*model.network.named_parameters(), strict=True)
-    slopes = torch.autograd.grad(what, weights, allow_unused=True, retain_graph=True)
-    learned = [name for name, slope in zip(names, slopes, strict=True) if slope is not None and slope.any()]
-    return {".".join(name.split(".")[: 2 if name.startswith(("down", "motions")) else 1]) for name in learned}
-
-
-@with_and_without_mates
-def test_places_are_learned_from_matches_alone_and_arrangements_from_judgements_and_the_flow(mates):
-    model, puzzle = model_of(match_mates=mates), overlapping()
-    loss = model.loss(puzzle, draws=2, generator=seeded())
-    before = {"embedding", "down.0", "matcher"}
-    weighing = {"motions.judge", "motions.beside"} if mates else {"motions.judge"}
-    assert taught(model, loss.matches) == before
-    assert taught(model, loss.motions) == weighing
-    flow = taught(model, loss.rotation + loss.translation)
-    assert flow == {"down.1", "time", "croco", "head", "motions.none"} | weighing
-    assert taught(model, loss.total) == before | flow
-
-
-@with_and_without_mates
-def test_the_velocity_teaches_every_part_of_what_weighs(mates):
-    model, pieces = model_of(match_mates=mates), Pieces.collate(ragged())
-    out = model.network(model.pyramid(pieces), poses_of(10), times_of(pieces))
-    names, parameters = zip(*model.network.motions.named_parameters(), strict=True)
-    gradients = torch.autograd.grad((out * drawn(10, 6)).sum(), parameters)
-    assert [n for n, g in zip(names, gradients, strict=True) if not g.abs().max() > 1e-10] == []
-
-
-# -- training without the flow -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("break_head", [False, True])
-@with_and_without_mates
-def test_without_draws_only_breaks_and_matches_are_learned(mates, break_head):
-    """And as with draws; nothing is arranged, and nobody draws a number."""
-    model, puzzle = model_of(match_mates=mates, break_head=break_head, pair_width=8), overlapping()
-    on_break = torch.rand(len(puzzle.pieces.points), generator=seeded()) < 0.4
-    labels = Labels(on_break, torch.tensor([True, True, False]))
-    model.network.propose = model.network.arrange = model.network.tokens = None  # whoever asks for them is wrong
-    generator = seeded()
-    found = model.loss(puzzle, draws=0, labels=labels, generator=generator)
-    assert torch.equal(generator.get_state(), seeded().get_state())
-    assert found.motions is None
-    assert found.rotation == found.translation == 0
-    other = model_of(match_mates=mates, break_head=break_head, pair_width=8)
-    expected = other.loss(puzzle, draws=1, labels=labels, generator=seeded())
-    assert_near(found.matches, expected.matches, 1e-12)
-    assert (found.breaks is None) == (not break_head)
-    if break_head:
-        assert_near(found.breaks, expected.breaks, 1e-12)
-    assert_near(found.total, found.matches + (0.3 * found.breaks if break_head else 0), 1e-12)
-    breaks = {"breaks", "down.1"} if break_head else set()
-    assert taught(model, found.total) == {"embedding", "down.0", "matcher"} | breaks
-
-
-@pytest.mark.parametrize("time_in_encoder", [False, True])
-def test_without_draws_a_network_that_matches_nothing_learns_breaks_or_nothing(time_in_encoder):
-    puzzle = lumpy_puzzle(2, 24)
-    labels = Labels(torch.rand(len(puzzle.pieces.points), generator=seeded()) < 0.4)
-    for break_head in (True, False):
-        model = Eda(EdaConfig(replace(TINY_NETWORK, break_head=break_head, time_in_encoder=time_in_encoder))).double()
-        found = model.loss(puzzle, draws=0, labels=labels)
-        assert found.rotation == found.translation == 0
-        assert found.matches is found.motions is None
-        assert_near(found.total, 0.3 * found.breaks) if break_head else None
-        assert (found.total == 0) == (not break_head)
-
-
-@pytest.mark.parametrize("draws", [-1, 0.5, "1"])
-def test_a_number_of_draws_that_is_none_is_an_input_error(draws):
-    with pytest.raises(InputError, match="draws must be a whole number from 0"):
-        model_of().loss(overlapping(), draws=draws)
 
 
 # -- files and settings ------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from places import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of, seeded
+from matchers import matched
+from places import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
 from reference import invariants, looked
-from shapes import lumpy_cloud, lumpy_puzzle
+from shapes import lumpy_cloud, lumpy_puzzle, seeded
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces
@@ -26,11 +27,6 @@ VARIANTS = {
     "mates": {"match_mates": True},
     "coarse mates": {"match_mates": True, "match_level": 2},
 }
-
-
-def matched(model: Eda, pieces: Pieces) -> Matching:
-    pyramid = model.pyramid(pieces)
-    return model.network.match(pyramid, model.network.descend(pyramid, None))
 
 
 def owners_of(matching: Matching) -> tuple[list[list[int]], list[int]]:

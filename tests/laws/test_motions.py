@@ -7,171 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from arranged import FAR, arrangements_of, leaving, moved_on, pair_matrix, pairwise, planted
-from arranged import moved as brought
-from places import assert_near, drawn, model_of, pairs_of, poses_of, seeded
+from arranged import FAR, arrangements_of, leaving, moved_on, pairwise, planted
+from places import assert_near, drawn, poses_of, with_and_without_mates
 from reference import haar_rotations
-from scipy.spatial.transform import Rotation
-from torch import Tensor, nn
+from torch import Tensor
+from ways import far_of, path_of, pieces_of, way_of
 
 from eda import SE3
-from eda.flow import Path
-from eda.nn.arrangements import Arrangements, Judges, arrange
+from eda.nn.arrangements import Arrangements, arrange
 from eda.nn.evidence import evidence_width
-from eda.nn.motions import MotionPath, distances, is_right, judging_loss, ways
-from eda.nn.proposals import Motions
+from eda.nn.motions import MotionPath, ways
 
 LEAST_TIME = 0.02  # that is always left
 ALL_OTHERS = 3 * math.log(12 * 10)  # a motion fills (12 x 10)^-3 of what all others do
 
-with_and_without_mates = pytest.mark.parametrize("mates", [False, True])
-
-
-def pieces_of(arrangements: Arrangements) -> list[range]:
-    """The pieces of every puzzle."""
-    begins = [0, *itertools.accumulate(arrangements.counts.tolist())]
-    return [range(a, b) for a, b in itertools.pairwise(begins)]
-
-
-# -- the way of an arrangement -----------------------------------------------------------------------------
-
-
-def way_of(arrangements: Arrangements, poses: SE3, pieces: range, h: int) -> dict[int, np.ndarray]:
-    """(w, u) of all pieces that are placed: scipy turns the whole into the mean of what they would turn it into."""
-    here, there = poses.matrix().numpy(), arrangements.poses.matrix().numpy()[:, h]
-    placed = [i for i in pieces if arrangements.placed[i, h]]
-    turn = Rotation.from_matrix(np.stack([here[i, :3, :3] @ there[i, :3, :3].T for i in placed])).mean().as_matrix()
-    now = {i: brought(here[i], arrangements.centers[i].numpy()) for i in placed}
-    then = {i: turn @ brought(there[i], arrangements.centers[i].numpy()) for i in placed}
-    middle = {name: np.mean(list(of.values()), axis=0) for name, of in (("now", now), ("then", then))}
-    way = {}
-    for i in placed:
-        w = Rotation.from_matrix(turn @ there[i, :3, :3] @ here[i, :3, :3].T).as_rotvec()
-        way[i] = np.concatenate([w, then[i] - middle["then"] - now[i] + middle["now"]])
-    return way
-
-
-def test_the_ways_are_those_of_the_pieces_that_are_placed_one_by_one():
-    """Puzzles of 2, 5, 1 and 3 pieces; some arrangements leave some of them."""
-    arrangements, poses = arrangements_of([2, 5, 1, 3], 4), poses_of(11, 7)
-    arrangements = leaving(arrangements, (3, 0), (3, 1), (6, 1), (7, 2), (8, 0), (10, 3))
-    found = ways(arrangements, poses)
-    assert found.shape == (11, 4, 6)
-    for pieces, h in itertools.product(pieces_of(arrangements), range(4)):
-        for i, way in way_of(arrangements, poses, pieces, h).items() if len(pieces) > 1 else ():
-            assert_near(found[i, h], torch.from_numpy(way), 1e-9)
-
-
-@pytest.mark.parametrize("count", [2, 3, 5])
-@pytest.mark.parametrize("left", [False, True])
-def test_the_ways_lead_to_the_arrangement_at_once_and_step_by_step(count, left):
-    """Up to a motion of the whole; the middle of the pieces that are placed stays. With one more that is left out."""
-    arrangements, poses = arrangements_of([count + left], 1, seed=count), poses_of(count + left, 4, spread=2.0)
-    arrangements = leaving(arrangements, (1, 0)) if left else arrangements
-    placed, centers = arrangements.placed[:, 0], arrangements.centers
-    at_once = moved_on(poses, ways(arrangements, poses)[:, 0], centers, 1.0)
-    steps, walked = 20, poses
-    for step in range(steps):  # v(g, tau) = way(g) / (1 - tau)
-        velocity = ways(arrangements, walked)[:, 0] / (1 - step / steps)
-        walked = moved_on(walked, velocity, centers, 1 / steps)
-    for end in (at_once, walked):
-        whole = end[placed] @ arrangements.poses[placed, 0].inverse()
-        assert_near(whole.matrix(), whole.matrix()[:1].expand(count, 4, 4), 1e-8)
-        assert_near(end.act(centers)[placed].mean(0), poses.act(centers)[placed].mean(0), 1e-9)
-
-
-def test_pieces_that_are_arranged_already_stay():
-    arrangements, whole = arrangements_of([2, 4], 1), poses_of(2, 5)
-    poses = whole[torch.tensor([0, 0, 1, 1, 1, 1])] @ arrangements.poses[:, 0]
-    assert ways(arrangements, poses).abs().max() < 1e-7
-    assert max(float(of.max()) for of in distances(arrangements, poses)) < 1e-7
-
-
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_the_ways_are_the_twists_of_the_training_path_where_translations_vanish(count):
-    """Of the path that begins where the pieces are; that of two pieces is the same all along."""
-    nowhere = torch.zeros(count, 3).double()
-    noise, solution = SE3(haar_rotations(count, 3), nowhere), SE3(haar_rotations(count, 4), nowhere)
-    puzzle = torch.zeros(count, dtype=torch.int64)
-    arrangements = replace(arrangements_of([count], 1), poses=solution.reshape(-1, 1), centers=nowhere)
-    path = Path.generated_by(noise, solution, puzzle, 1)
-    for tau in (0.0, 0.3, 0.8):
-        poses = path.at(torch.full((count,), tau).double())
-        begun = Path.generated_by(poses, solution, puzzle, 1)
-        assert_near(ways(arrangements, poses)[:, 0], begun.twist, 1e-9)
-        if count == 2 or not tau:
-            assert_near(ways(arrangements, poses)[:, 0] / (1 - tau), path.twist, 1e-6)
-
-
-def test_the_ways_turn_with_the_whole_and_do_not_see_the_frames():
-    """Neither the own ones of the pieces, nor the one that an arrangement is in."""
-    arrangements, poses = leaving(arrangements_of([4, 2], 3), (1, 1)), poses_of(6, 3)
-    expected = ways(arrangements, poses)
-    whole, frames, other = poses_of(1, 5), poses_of(6, 6, spread=3.0), poses_of(6, 7).reshape(2, 3)
-    turned = ways(arrangements, SE3(whole.rotation.expand(6, 3, 3), whole.translation.expand(6, 3)) @ poses)
-    seen = arrangements.placed[..., None]
-    assert_near(turned * seen, (expected.unflatten(-1, (2, 3)) @ whole.rotation[0].T).flatten(-2) * seen, 1e-9)
-    puzzle = torch.tensor([0, 0, 0, 0, 1, 1])
-    moved = replace(
-        arrangements,
-        poses=other[puzzle] @ arrangements.poses @ frames.inverse().reshape(-1, 1),
-        centers=frames.act(arrangements.centers),
-    )
-    assert_near(ways(moved, poses @ frames.inverse()) * seen, expected * seen, 1e-9)
-
-
-# -- how far it is -----------------------------------------------------------------------------------------
-
-
-def far_of(arrangements: Arrangements, poses: SE3, q: int, h: int) -> tuple[float, float]:
-    """Of two pieces alone, each of which would go half of the way."""
-    i, j = int(arrangements.first[q]), int(arrangements.second[q])
-    here, there = poses.matrix().numpy()[[i, j]]
-    *_, turned, moved = pairwise(pair_matrix(arrangements, q, h), here, there, arrangements.centers[[i, j]].numpy())
-    return float(turned), float(moved)
-
-
-def test_distances_are_those_of_two_pieces_alone():
-    arrangements, poses = arrangements_of([3, 1, 2, 4], 3), poses_of(10, 2, spread=2.0)
-    turned, moved = distances(arrangements, poses)
-    assert turned.shape == moved.shape == (10, 3)
-    for q, h in itertools.product(range(10), range(3)):
-        expected = far_of(arrangements, poses, q, h)
-        assert (float(turned[q, h]), float(moved[q, h])) == pytest.approx(expected, abs=1e-9)
-    assert turned.max() <= 1
-    assert turned.std() > 0.05
-    assert moved.std() > 0.05
-
-
-def test_distances_do_not_depend_on_which_piece_comes_first_or_on_any_frame():
-    arrangements, poses = arrangements_of([4], 3), poses_of(4, 2)
-    expected = distances(arrangements, poses)
-    back = replace(arrangements, first=arrangements.second, second=arrangements.first)
-    whole, frames = poses_of(1, 5), poses_of(4, 6)
-    moved = replace(
-        arrangements,
-        poses=poses_of(3, 9).reshape(1, 3) @ arrangements.poses @ frames.inverse().reshape(-1, 1),
-        centers=frames.act(arrangements.centers),
-    )
-    everywhere = SE3(whole.rotation.expand(4, 3, 3), whole.translation.expand(4, 3))
-    for found in (distances(back, poses), distances(moved, everywhere @ poses @ frames.inverse())):
-        for one, other in zip(found, expected, strict=True):
-            assert_near(one, other, 1e-9)
-
-
 # -- the weights of arrangements, puzzle by puzzle ---------------------------------------------------------
-
-
-@torch.no_grad()
-def path_of(none: float | None = None, mates: bool = False) -> MotionPath:
-    """With `none`, all arrangements weigh the same, and the rest that."""
-    path = model_of(match_mates=mates).network.motions
-    if none is not None:
-        for weighing in (path.judge, path.beside) if mates else (path.judge,):
-            nn.init.zeros_(weighing[-1].weight)
-            nn.init.zeros_(weighing[-1].bias)
-        nn.init.constant_(path.none, none)
-    return path
 
 
 def judged(path: MotionPath, evidence: Tensor, far: tuple[float, float] = (0.0, 0.0)) -> float:
@@ -334,6 +184,18 @@ def test_pieces_are_judged_as_if_they_were_where_they_are_wanted(mates):
     assert (path.beside is not None) == mates
 
 
+@with_and_without_mates
+def test_the_velocity_teaches_all_that_weighs_but_not_through_what_was_proposed(mates):
+    path, (arrangements, poses, tau, rest) = path_of(mates=mates), several(mates)
+    rest = rest.requires_grad_()
+    wanted = arrangements.poses.translation.requires_grad_()
+    out = path(arrangements, poses, tau, rest)
+    slopes = torch.autograd.grad((out * drawn(12, 6)).sum(), [*path.parameters(), rest], retain_graph=True)
+    assert all(slope.abs().max() > 1e-8 for slope in slopes)
+    (through,) = torch.autograd.grad(out.sum(), wanted, allow_unused=True)
+    assert through is None
+
+
 # -- how fast ----------------------------------------------------------------------------------------------
 
 
@@ -385,170 +247,3 @@ def test_pieces_that_nearly_fit_take_the_time_that_is_left(count, tau, left):
     poses = arrangements.poses[:, 0] @ SE3.exp(0.003 * drawn(count, 6))
     found = path(arrangements, poses, torch.tensor([tau], dtype=torch.float64), torch.zeros(count, 6).double())
     assert_near(found, ways(arrangements, poses)[:, 0] / left, 1e-12)
-
-
-# -- what the solution says of motions ---------------------------------------------------------------------
-
-
-def turned_by(degrees: float, seed: int) -> Tensor:
-    axis = drawn(3, seed=seed)
-    return torch.from_numpy(Rotation.from_rotvec((math.radians(degrees) * axis / axis.norm()).numpy()).as_matrix())
-
-
-@pytest.mark.parametrize(
-    ("degrees", "moved", "right"),
-    [(0, 0, True), (19.9, 0, True), (20.1, 0, False), (0, 0.249, True), (0, 0.251, False), (19.9, 0.249, True),
-     (19.9, 0.251, False), (20.1, 0.249, False), (180, 0, False)],
-)  # fmt: skip
-def test_a_motion_is_right_within_twenty_degrees_and_a_quarter_of_the_size_of_the_puzzle(degrees, moved, right):
-    """Turned about the centre that the first piece then has; then moved."""
-    true, center = poses_of(3, 2, spread=4.0), 3 * drawn(3, 3)
-    middle, push = true.act(center), drawn(3, 3, seed=5)
-    push = moved * push / push.norm(dim=-1, keepdim=True)
-    turn = torch.stack([turned_by(degrees, seed) for seed in range(3)])
-    about = SE3(turn, middle - (turn @ middle[..., None]).squeeze(-1) + push)
-    found = is_right((about @ true).reshape(3, 1), true, center)
-    assert found.tolist() == [[right]] * 3
-
-
-def proposals(mates: bool) -> tuple[list[Motions], Arrangements, SE3]:
-    """For puzzles of 3, 2, 1 and 4 pieces: many motions are nearly right or just not, and most hold. Arrangements."""
-    counts, ways = [3, 2, 1, 4], [5, 6, 4, 3]
-    solution, arrangements, proposed = poses_of(10, 6), [], []
-    for b, (count, num) in enumerate(zip(counts, ways, strict=True)):
-        begin = sum(counts[:b])
-        own, some = solution[begin : begin + count], arrangements_of([count], num, mates=mates, seed=b)
-        near = SE3.exp(0.07 * drawn(count, num, 6, seed=b))
-        right = torch.rand(count, num, generator=seeded(b)) < 0.75
-        lies = (own.reshape(-1, 1) @ near).where(right, some.poses)
-        some = replace(some, poses=lies, holds=torch.rand(1, num, generator=seeded(b)) < 0.8)
-        arrangements.append(leaving(some, (0, 0)))
-        pairs = torch.tensor(pairs_of([count]), dtype=torch.int64).reshape(-1, 2)
-        true = (own[pairs[:, 1]].inverse() @ own[pairs[:, 0]]).reshape(-1, 1)
-        motion = true @ SE3.exp(0.12 * drawn(len(pairs), num, 6, seed=b + 7))
-        chosen = torch.rand(len(pairs), num, generator=seeded(b + 1)) < 0.5
-        motion = motion.where(chosen, poses_of(len(pairs) * num, b + 9).reshape(len(pairs), num))
-        holds = torch.rand(len(pairs), num, generator=seeded(b + 2)) < 0.7
-        evidence = drawn(len(pairs), num, evidence_width(mates), seed=b + 30)
-        proposed.append(Motions(motion, holds, evidence, None))
-    return proposed, Arrangements.cat(arrangements), solution
-
-
-def entropy(value: float, right: bool) -> float:
-    return math.log1p(math.exp(-value if right else value))
-
-
-def is_near(motion: np.ndarray, true: np.ndarray, center: np.ndarray) -> bool:
-    turned = Rotation.from_matrix(motion[:3, :3] @ true[:3, :3].T).magnitude()
-    return turned < math.radians(20) and np.linalg.norm(brought(motion, center) - brought(true, center)) < 0.25
-
-
-def balanced(judgements: list[tuple[float, bool]]) -> float:
-    """Half of the mean of those that are right, and half of that of those that are wrong."""
-    kinds = [[entropy(value, right) for value, right in judgements if right == kind] for kind in (True, False)]
-    return sum(sum(kind) / len(kind) for kind in kinds if kind) / 2
-
-
-def judgements_by_loop(
-    judges: Judges, proposed: list[Motions], arrangements: Arrangements, solution: SE3, own: list[bool]
-) -> tuple[list[tuple[float, bool]], list[tuple[float, bool]]]:
-    """The values of all proposed motions, and of all pairs that came to lie somehow, and whether they are right."""
-    truth, pairs = solution.matrix().numpy(), pairs_of(arrangements.counts.tolist())
-    true = {(i, j): np.linalg.inv(truth[j]) @ truth[i] for i, j in pairs}
-    center = arrangements.centers.numpy()
-    joined, lying, names = [], [], iter(pairs)
-    for motions in proposed:
-        for q, (i, j) in zip(range(len(motions.holds)), names, strict=False):
-            for k in motions.holds[q].nonzero()[:, 0].tolist():
-                right = is_near(motions.motion[q, k].matrix().numpy(), true[i, j], center[i]) and own[i] and own[j]
-                joined.append((float(judges.joined(motions.evidence[q, k][None])[0]), right))
-    puzzle = {i: b for b, pieces in enumerate(pieces_of(arrangements)) for i in pieces}
-    for (q, (i, j)), h in itertools.product(enumerate(pairs), range(arrangements.holds.shape[1])):
-        placed = arrangements.placed[i, h] and arrangements.placed[j, h] and arrangements.holds[puzzle[i], h]
-        if placed and not arrangements.joined[q, h]:
-            right = is_near(pair_matrix(arrangements, q, h), true[i, j], center[i]) and own[i] and own[j]
-            lying.append((float(judges.beside(arrangements.evidence[q, h][None])[0]), right))
-    return joined, lying
-
-
-@with_and_without_mates
-@pytest.mark.parametrize("own", [None, [True, True, False, True, True, True, True, False, True, True], [False] * 10])
-@torch.no_grad()
-def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_count_alike(mates, own):
-    """Also where no piece is the puzzle's own, so that nothing is right."""
-    judges, (proposed, arrangements, solution) = path_of(mates=mates).judges, proposals(mates)
-    kinds = judgements_by_loop(judges, proposed, arrangements, solution, own or [True] * 10)
-    found = judging_loss(judges, proposed, arrangements, solution, None if own is None else torch.tensor(own))
-    assert float(found) == pytest.approx(balanced(kinds[0]) + balanced(kinds[1]), abs=1e-9)
-    if own is None:
-        assert all(3 < sum(right for _, right in kind) < len(kind) - 3 for kind in kinds)
-    elif not any(own):
-        assert not any(right for kind in kinds for _, right in kind)
-
-
-@with_and_without_mates
-@torch.no_grad()
-def test_the_loss_of_judgements_of_which_none_is_wrong(mates):
-    judges, (proposed, arrangements, solution) = path_of(mates=mates).judges, proposals(mates)
-    first, second = arrangements.first.split([3, 1, 0, 6]), arrangements.second.split([3, 1, 0, 6])
-    right = []
-    for motions, here, there in zip(proposed, first, second, strict=True):
-        true = (solution[there].inverse() @ solution[here]).reshape(-1, 1)
-        right.append(replace(motions, motion=true[:, [0] * motions.holds.shape[1]]))
-    laid = replace(arrangements, poses=solution.reshape(-1, 1)[:, [0] * arrangements.holds.shape[1]])
-    kinds = judgements_by_loop(judges, right, laid, solution, [True] * 10)
-    assert all(right for kind in kinds for _, right in kind)
-    expected = sum(np.mean([entropy(*one) for one in kind]) / 2 for kind in kinds)
-    assert float(judging_loss(judges, right, laid, solution)) == pytest.approx(expected, abs=1e-9)
-
-
-@with_and_without_mates
-def test_the_loss_of_judgements_is_zero_where_there_is_nothing_to_judge(mates):
-    """No motion holds; or there are only puzzles of one piece."""
-    path, (proposed, arrangements, solution) = path_of(mates=mates), proposals(mates)
-    nothing = [replace(motions, holds=torch.zeros_like(motions.holds)) for motions in proposed]
-    unplaced = replace(arrangements, placed=torch.zeros_like(arrangements.placed), joined=arrangements.joined & False)
-    alone = arrangements_of([1, 1], 1, mates=mates), [proposed[2], proposed[2]], solution[:2]
-    for some, motions, poses in ((unplaced, nothing, solution), alone):
-        loss = judging_loss(path.judges, motions, some, poses)
-        assert loss == 0
-        for slope in torch.autograd.grad(loss, [*path.judge.parameters(), *(path.beside or nn.Module()).parameters()]):
-            assert not slope.any()
-
-
-@with_and_without_mates
-def test_joints_teach_the_judge_and_what_lies_beside_teaches_its_own(mates):
-    """Nothing of it is learned from the other, nor by what is not judged; a step down the slope makes it better."""
-    path, (proposed, arrangements, solution) = path_of(mates=mates), proposals(mates)
-    alone = [replace(motions, holds=torch.zeros_like(motions.holds)) for motions in proposed]
-    together = replace(arrangements, joined=torch.ones_like(arrangements.joined))
-    weighings = {"judge": path.judge, "beside": path.beside} if mates else {"judge": path.judge}
-    taught = {}
-    for name, motions, some in (("joints", proposed, together), ("beside", alone, arrangements)):
-        loss = judging_loss(path.judges, motions, some, solution)
-        for part, weighing in weighings.items():
-            slopes = torch.autograd.grad(loss, tuple(weighing.parameters()), retain_graph=True, allow_unused=True)
-            taught[name, part] = [slope is not None and bool(slope.any()) for slope in slopes]
-    assert all(taught["joints", "judge"])
-    assert all(taught["beside", "beside" if mates else "judge"])
-    if mates:
-        assert not any(taught["joints", "beside"] + taught["beside", "judge"])
-    before = judging_loss(path.judges, proposed, arrangements, solution)
-    before.backward()
-    assert path.none.grad is None
-    with torch.no_grad():
-        for weight in path.parameters():
-            weight -= 1e-3 * (0 if weight.grad is None else weight.grad)
-        assert judging_loss(path.judges, proposed, arrangements, solution) < before
-
-
-@with_and_without_mates
-def test_the_velocity_teaches_all_that_weighs_but_not_through_what_was_proposed(mates):
-    path, (arrangements, poses, tau, rest) = path_of(mates=mates), several(mates)
-    rest = rest.requires_grad_()
-    wanted = arrangements.poses.translation.requires_grad_()
-    out = path(arrangements, poses, tau, rest)
-    slopes = torch.autograd.grad((out * drawn(12, 6)).sum(), [*path.parameters(), rest], retain_graph=True)
-    assert all(slope.abs().max() > 1e-8 for slope in slopes)
-    (through,) = torch.autograd.grad(out.sum(), wanted, allow_unused=True)
-    assert through is None

@@ -1,6 +1,4 @@
-"""Motions are proposed as loops over matches do, in any puzzle, and those of scans settle; frames, order and padding do
-not matter.
-"""
+"""Motions are proposed as loops over matches do, in any puzzle, and those of scans settle (ours)."""
 
 import itertools
 import math
@@ -12,49 +10,28 @@ import torch
 from places import (
     REACH,
     assert_near,
-    by_hand,
     centers_of,
     drawn,
     matches_at_random,
-    matches_by_hand,
-    moved,
+    motions_of,
     pairs_of,
     poses_of,
-    reordered,
-    seeded,
     surfaces_of,
-    swapped,
-    unit,
+    with_and_without_mates,
     with_garbage,
 )
 from reference import haar_rotations
 from scipy.spatial.transform import Rotation
+from shapes import seeded
 from torch import Tensor
 
 from eda import SE3
 from eda.nn.evidence import Contacts, Overlaps
-from eda.nn.matching import Matches, Matching
-from eda.nn.proposals import LEAST_SPREAD, RADII, WINDOW, Motions, _beaten, budget, fitted, propose
-from eda.nn.surfaces import SPREAD, USUAL, Surface, agreement, settled
+from eda.nn.matching import Matches
+from eda.nn.proposals import LEAST_SPREAD, RADII, WINDOW, _beaten, budget, fitted, propose
+from eda.nn.surfaces import SPREAD, USUAL, agreement, settled
 
-of_both_kinds = pytest.mark.parametrize("mates", [False, True])
-
-
-def motions_of(matches: Matches, mates: bool, centers: Tensor | None = None) -> Motions:
-    """Scans consist of their places."""
-    centers = centers_of(matches) if centers is None else centers
-    return propose(matches, centers, None if mates else surfaces_of(matches))
-
-
-def assert_same_motions(a: Motions, b: Motions, atol: float = 1e-9) -> None:
-    """What does not hold may be anything."""
-    assert torch.equal(a.holds, b.holds)
-    assert b.holds.any(1).all()
-    assert_near(a.motion.matrix()[b.holds], b.motion.matrix()[b.holds], atol)
-    assert_near(a.evidence[b.holds], b.evidence[b.holds], atol)
-
-
-# -- fits ----------------------------------------------------------------------------------------------------
+# -- fits --------------------------------------------------------------------------------------------------
 
 
 def kabsch(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -93,7 +70,8 @@ def test_the_spread_of_points_is_that_of_their_second_direction_squared():
     assert float(fitted(torch.ones(1, 1, 200).double(), line, line)[1]) < 1e-12
 
 
-# -- motions, seed by seed -----------------------------------------------------------------------------------
+# -- budgets -----------------------------------------------------------------------------------------------
+
 
 # By the number of pieces: matches of a pair that are looked at, those that propose, motions that are kept.
 BUDGETS = {
@@ -134,6 +112,8 @@ def test_motions_keep_to_their_budgets_and_those_that_hold_come_first(pieces):
     assert motions.holds.any(1).all()
     assert (motions.holds.int().diff(dim=1) <= 0).all()
 
+
+# -- motions, seed by seed ---------------------------------------------------------------------------------
 
 Found = tuple[float, np.ndarray, np.ndarray]  # how well a motion is supported, its rotation and its translation
 
@@ -261,7 +241,7 @@ def test_motions_of_scans_are_those_that_a_loop_proposes_after_they_settled_each
     assert isinstance(motions.known, Overlaps)
 
 
-@of_both_kinds
+@with_and_without_mates
 def test_evidence_is_what_is_known_of_the_motions(mates):
     matches = matches_at_random([12, 14, 13])
     motions = motions_of(matches, mates)
@@ -284,247 +264,3 @@ def test_motions_are_beaten_by_better_ones_beside_them_and_of_equals_by_the_firs
         expected = beaten_by_loop(found, centers[0][0].numpy(), centers[1][0].numpy(), REACH)
         assert _beaten(motion, support, centers, REACH)[0].tolist() == expected
         assert 5 < sum(expected) < 55
-
-
-# -- where nothing is to be proposed ---------------------------------------------------------------------------
-
-
-@of_both_kinds
-def test_where_places_lie_on_a_line_or_are_one_or_two_no_motion_holds(mates):
-    line = torch.linspace(-1, 1, 8).double()[:, None] * torch.tensor([1.0, 2.0, -1.0]).double()
-    on_a_line = matches_by_hand([line, drawn(8, 3)], [drawn(8, 8).exp()], normals=[drawn(8, 3)] * 2)
-    for matches in (on_a_line, matches_at_random([1, 2, 6]), matches_at_random([1, 1]), matches_at_random([2, 50])):
-        motions = motions_of(matches, mates)
-        assert not motions.holds.any()
-        assert motions.evidence.isfinite().all()
-        assert motions.motion.isfinite()
-
-
-@of_both_kinds
-def test_where_nothing_matches_no_motion_holds(mates):
-    """Neither of any pair, nor of one pair beside another."""
-    plain = matches_at_random([9, 8, 7])
-    for some in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0]):
-        motions = motions_of(replace(plain, weights=plain.weights * torch.tensor(some).double()[:, None, None]), mates)
-        assert motions.holds.any(1).tolist() == [bool(one) for one in some]
-        assert motions.evidence.isfinite().all()
-        assert motions.motion.isfinite()
-
-
-def test_nothing_is_proposed_but_by_matches():
-    """Five of one pair and one more of another, in tables of 400 pairs of places, of which most are no match at all."""
-    weights = [torch.zeros(20, 20).double() for _ in range(3)]
-    for k in range(5):
-        weights[0][3 * k, 19 - 2 * k] = 1.0
-    weights[1][4, 4] = 1.0
-    places = [0.5 * drawn(20, 3, seed=k) for k in range(3)]
-    places[1][[19 - 2 * k for k in range(5)]] = poses_of(1).act(places[0][[3 * k for k in range(5)]])
-    motions = propose(matches_by_hand(places, weights), torch.zeros(3, 3).double(), None)
-    assert 1 <= int(motions.holds[0].sum()) <= 5
-    assert not motions.holds[1:].any(), "one match does not fix a motion"
-    assert_near(motions.motion[0, 0].matrix(), poses_of(1)[0].matrix(), 1e-9)
-
-
-@of_both_kinds
-@pytest.mark.parametrize("sizes", [[12, 14, 13], [4, 6, 5], [4, 40, 5]])
-def test_padding_neither_proposes_anything_nor_changes_what_is_proposed(sizes, mates):
-    plain, wide = matches_at_random(sizes), with_garbage(matches_at_random(sizes, columns=max(sizes) + 5))
-    tight, loose = (motions_of(matches, mates, centers_of(plain)) for matches in (plain, wide))
-    kept = tight.holds.shape[1]
-    assert not loose.holds[:, kept:].any()
-    loose = replace(
-        loose, motion=loose.motion[:, :kept], holds=loose.holds[:, :kept], evidence=loose.evidence[:, :kept]
-    )
-    assert_same_motions(loose, tight)
-    for pair, (i, j) in enumerate(pairs_of([3])):
-        assert int(loose.holds[pair].sum()) <= sizes[i] * sizes[j]
-
-
-@of_both_kinds
-def test_a_piece_alone_has_no_motions(mates):
-    matches = matches_at_random([9])
-    motions = motions_of(matches, mates)
-    assert motions.holds.shape == (0, 32)
-    assert motions.motion.shape == (0, 32)
-    assert motions.evidence.shape == (0, 32, 15 if mates else 12)
-
-
-# -- what is right is found amid what is wrong -----------------------------------------------------------------
-
-
-def outliers(share: float, motions: SE3, count: int = 40, seed: int = 0) -> Matching:
-    """Places of which a share is taken for another one at random, and the others are brought by one of the motions."""
-    places, generator = drawn(count, 3, seed=seed), seeded(seed + 1)
-    which = torch.arange(count) % len(motions)
-    brought = motions[which].act(places) + 0.02 * drawn(count, 3, seed=seed + 2)
-    order = torch.randperm(count, generator=generator)
-    match = torch.argsort(order)
-    wrong = torch.randperm(count, generator=generator)[: round(share * count)]
-    match[wrong] = match[wrong].roll(1)
-    scores = torch.zeros(count, count).double()
-    scores[torch.arange(count), match] = 6.0
-    return by_hand([places, brought[order]], [scores], reach=0.3)
-
-
-def proposed(matching: Matching) -> Motions:
-    """By matches alone: nothing settles."""
-    (matches,) = matching.puzzles()
-    return propose(matches, centers_of(matches), None)
-
-
-def errors(found: SE3, truth: SE3) -> tuple[Tensor, Tensor]:
-    angle = Rotation.from_matrix((found.rotation @ truth.rotation.mT).numpy()).magnitude()
-    return torch.from_numpy(angle), (found.translation - truth.translation).norm(dim=-1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("share", [0.0, 0.6])
-def test_the_best_motion_is_the_true_one_though_most_matches_are_wrong(share, seed):
-    truth = poses_of(1, seed=seed + 5)
-    motions = proposed(outliers(share, truth, seed=10 * seed))
-    angle, distance = errors(motions.motion[0, :1], truth)
-    assert float(angle) < 0.05
-    assert float(distance) < 0.05
-    support = motions.evidence[0, :, 2]
-    assert support[0] == support.max()
-    assert float(support[0]) == pytest.approx(0, abs=1e-9)
-    assert motions.holds[0, 0]
-
-
-def test_two_motions_that_are_both_right_come_before_all_others():
-    """However many seeds propose each of them."""
-    truths = poses_of(2, seed=3)
-    motions = proposed(outliers(0.2, truths))
-    best = [[float(errors(motions.motion[0, k : k + 1], truths[i : i + 1])[0]) < 0.1 for k in (0, 1)] for i in (0, 1)]
-    assert best in ([[True, False], [False, True]], [[False, True], [True, False]])
-
-
-def scene(poses: SE3, share: float, count: int = 60, seed: int = 0) -> Matching:
-    """Pieces that all see 4 of every 5 places of a scene, from the frames that `poses` bring to it, in any order. A
-    place matches what it is in every other piece; or, a share of them, any one else.
-    """
-    places, generator = drawn(count, 3, seed=seed), seeded(seed + 1)
-    seen = [torch.randperm(count, generator=generator)[: 4 * count // 5] for _ in range(len(poses))]
-    noise = [0.02 * drawn(len(rows), 3, seed=seed + 10 + i) for i, rows in enumerate(seen)]
-    pieces = [poses[i].inverse().act(places[rows]) + noise[i] for i, rows in enumerate(seen)]
-    scores = []
-    for i, j in pairs_of([len(poses)]):
-        block = 6.0 * (seen[i][:, None] == seen[j]).double()
-        wrong = torch.randperm(len(block), generator=generator)[: round(share * len(block))]
-        block[wrong] = block[wrong].roll(1, 0)
-        scores.append(block)
-    return by_hand(pieces, scores, reach=0.3)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5])
-@pytest.mark.parametrize("count", [3, 5])
-def test_the_best_motions_of_all_pairs_of_many_pieces_are_the_true_ones(count, share):
-    """Fewer matches of each pair propose than there are."""
-    poses = poses_of(count, seed=count)
-    motions = proposed(scene(poses, share))
-    for q, (i, j) in enumerate(pairs_of([count])):
-        angle, distance = errors(motions.motion[q, :1], (poses[j].inverse() @ poses[i]).reshape(1))
-        assert float(angle) < 0.05
-        assert float(distance) < 0.08
-        assert motions.holds[q, 0]
-
-
-# -- frames, order, precision ----------------------------------------------------------------------------------
-
-
-@of_both_kinds
-def test_motions_follow_the_frames_of_pieces(mates):
-    matches, poses = matches_at_random([12, 14, 13, 5]), poses_of(4, seed=4, spread=3.0)
-    before, after = (motions_of(m, mates) for m in (matches, moved(matches, poses)))
-    back = poses[matches.second].inverse().reshape(-1, 1) @ after.motion @ poses[matches.first].reshape(-1, 1)
-    assert_same_motions(replace(after, motion=back), before, 1e-8)
-
-
-@of_both_kinds
-def test_the_way_back_is_the_inverse_motion_and_has_the_same_evidence(mates):
-    matches = matches_at_random([12, 14, 13])
-    forth, back = (motions_of(m, mates) for m in (matches, swapped(matches)))
-    assert_same_motions(replace(back, motion=back.motion.inverse()), forth, 1e-8)
-
-
-@of_both_kinds
-@pytest.mark.parametrize("order", [[3, 1, 0, 2], [2, 3, 1, 0], [1, 0, 3, 2]])
-def test_motions_follow_the_order_of_pieces(order, mates):
-    matches = matches_at_random([12, 14, 5, 13])
-    other, rows, turned = reordered(matches, order)
-    before, after = (motions_of(m, mates) for m in (matches, other))
-    forth = after.motion.inverse().where(torch.tensor(turned)[:, None], after.motion)
-    expected = replace(before, motion=before.motion[rows], holds=before.holds[rows], evidence=before.evidence[rows])
-    assert any(turned)
-    assert_same_motions(replace(after, motion=forth), expected, 1e-8)
-
-
-@of_both_kinds
-def test_a_motion_is_not_the_better_for_other_pairs(mates):
-    """The pairs of a puzzle each for themselves, with what budget pairs of three pieces have."""
-    matches = matches_at_random([12, 14, 13])
-    together = motions_of(matches, mates)
-    for q in range(3):
-        alone = {name: getattr(matches, name)[q : q + 1] for name in ("first", "second", "weights")}
-        motions = motions_of(replace(matches, **alone), mates)
-        one = {"motion": together.motion[q : q + 1], "holds": together.holds[q : q + 1]}
-        assert_same_motions(motions, replace(together, **one, evidence=together.evidence[q : q + 1]), 1e-9)
-
-
-@of_both_kinds
-def test_no_gradient_passes_through_proposals(mates):
-    matches = matches_at_random([6, 7])
-    matches = replace(matches, weights=matches.weights.clone().requires_grad_())
-    motions = motions_of(matches, mates)
-    assert not motions.evidence.requires_grad
-    assert not motions.motion.rotation.requires_grad
-
-
-@of_both_kinds
-def test_fits_are_made_in_double_precision(mates):
-    matches = matches_at_random([12, 12])
-    names = ("places", "normals", "shared", "weights")
-    single = replace(matches, **{name: getattr(matches, name).float() for name in names})
-    surfaces = None if mates else surfaces_of(matches)
-    exact, rough = (propose(m, centers_of(matches).to(m.places.dtype), surfaces) for m in (matches, single))
-    assert rough.motion.rotation.dtype == rough.evidence.dtype == torch.float32
-    if mates:
-        assert all(of.dtype == torch.float32 for of in (rough.known.weight, rough.known.here, rough.known.best))
-    assert_near(rough.motion[:, :4].matrix().double(), exact.motion[:, :4].matrix(), 1e-4)
-
-
-# -- scans that settle -----------------------------------------------------------------------------------------
-
-
-def walls(seed: int, count: int = 600) -> Surface:
-    """A sample of a box without a lid, with a bump on one side: 1.2 x 1 x 0.8."""
-    rng = np.random.default_rng(seed)
-    points, face = rng.uniform(0, 1, (count, 3)), rng.integers(5, size=count)
-    axis = np.array([0, 0, 1, 1, 2])[face]
-    points[np.arange(count), axis] = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[face]
-    normals = np.eye(3)[axis] * rng.choice([-1, 1], (count, 1))
-    return Surface(torch.from_numpy(points * [1.2, 1.0, 0.8]), torch.from_numpy(normals), 0.08)
-
-
-def test_scans_whose_matches_are_off_settle_where_they_agree():
-    """Every match is off by a spacing or so; what was fitted to few of them is wrong by degrees, and then is not."""
-    truth, surfaces = poses_of(2, seed=8, spread=2.0), [walls(0), walls(1)]
-    places = 0.1 + drawn(14, 3).abs() * torch.tensor([0.5, 0.4, 0.3]).double()
-    off = [places + 0.06 * drawn(14, 3, seed=seed) for seed in (1, 2)]
-    parts = [truth[k].inverse().act(off[k]) for k in (0, 1)]
-    scans = tuple(
-        replace(of, points=truth[k].inverse().act(of.points), normals=of.normals @ truth[k].rotation)
-        for k, of in enumerate(surfaces)
-    )
-    weights = torch.eye(14).double() + 0.01 * unit(drawn(14, 14, seed=4)).abs()
-    matches = matches_by_hand(parts, [weights], reach=0.3)
-    right = (truth[1].inverse() @ truth[0]).reshape(1)
-    before, after = (propose(matches, centers_of(matches), of) for of in (None, scans))
-    rough, fine = ([float(x) for x in errors(of.motion[0, :1], right)] for of in (before, after))
-    assert rough[0] > math.radians(1)
-    best = after.evidence[0, :, 1].masked_fill(~after.holds[0], -torch.inf).argmax()
-    fine = [float(x) for x in errors(after.motion[0, best : best + 1], right)]
-    assert fine[0] < math.radians(0.1)
-    assert fine[1] < 0.002
-    apart = [errors(after.motion[0, k : k + 1], right)[0] < 0.1 for k in after.holds[0].nonzero()[:, 0].tolist()]
-    assert sum(map(bool, apart)) == 1, "all that settled there are one"

@@ -1,0 +1,87 @@
+"""For tests of networks that match places: settings and puzzles, the fields there, and what is matched and proposed."""
+
+from functools import cache
+
+import torch
+from places import model_of, poses_of, puzzle_of, times_of
+from reference import twist_matrix
+from torch import Tensor
+
+from eda import SE3, Eda, Pieces
+from eda.nn.matching import Matching
+from eda.nn.proposals import Motions, propose
+from eda.nn.surfaces import Surface
+
+
+def ragged() -> list[Pieces]:
+    """Puzzles of 3, 2 and 5 pieces of 10 to 22 places."""
+    return [puzzle_of([60, 71, 48], 0), puzzle_of([88, 50], 1), puzzle_of([48, 80, 52, 64, 40], 2)]
+
+
+def small() -> list[Pieces]:
+    """Pieces of few places beside those of many: a wide table, of which most is padding."""
+    return [puzzle_of([24, 31, 9], 0), puzzle_of([90, 100], 1), puzzle_of([5, 30, 12, 18, 11], 2)]
+
+
+MATES = {"match_mates": True, "spacing": 0.15}
+CASES = {
+    "as it is": ({}, ragged),
+    "mates": (MATES, ragged),
+    "coarse places": ({"match_level": 2}, ragged),
+    "degree 1, mates": ({"max_degree": 1, **MATES}, ragged),
+    "unoriented normals, no look": ({"normals": "unoriented", "match_layers": 0}, ragged),
+    "no normals": ({"normals": "absent"}, ragged),
+    "no normals, mates": ({"normals": "absent", **MATES}, ragged),
+    "all pairs across": ({"cross_neighbors": None}, ragged),
+    "with a path of pairs and a break head": ({"pair_width": 8, "break_head": True}, ragged),
+    "boldly, mates": ({"boldness": 30.0, **MATES}, ragged),
+    "small pieces": ({}, small),
+    "small pieces, mates": (MATES, small),
+    "sparse pieces": ({"spacing": 0.046}, ragged),
+    "sparse pieces, mates": ({**MATES, "spacing": 0.054}, ragged),
+    "pieces too sparse for any motion": ({"spacing": 0.02}, ragged),
+}
+
+
+@torch.no_grad()
+def field_of(model: Eda, pieces: Pieces, poses: SE3, tau: Tensor | None = None) -> Tensor:
+    """v_X(g) = f(gX) g as 4 x 4 matrices, as samples follow it."""
+    field = model.field(pieces, boldness=model.config.boldness)
+    return twist_matrix(field(poses, times_of(pieces) if tau is None else tau)) @ poses.matrix()
+
+
+@cache
+def known(case: str) -> tuple[Eda, Pieces, SE3, Tensor]:
+    """A model, its pieces, their poses and the field there."""
+    settings, batch = CASES[case]
+    model, pieces, poses = model_of(**settings), Pieces.collate(batch()), poses_of(10)
+    return model, pieces, poses, field_of(model, pieces, poses)
+
+
+# -- what places and motions there are ---------------------------------------------------------------------
+
+
+def matched(model: Eda, pieces: Pieces) -> Matching:
+    pyramid = model.pyramid(pieces)
+    return model.network.match(pyramid, model.network.descend(pyramid, None))
+
+
+def proposed(model: Eda, pieces: Pieces) -> list[Motions]:
+    """Puzzle by puzzle, with the centres of its pieces."""
+    centers = torch.stack([cloud.mean(0) for cloud in pieces.points.split(pieces.sizes.tolist())])
+    each = zip(
+        matched(model, pieces).puzzles(), centers.split(pieces.counts.tolist()), surfaces(model, pieces), strict=True
+    )
+    return [propose(matches, at, lying) for matches, at, lying in each]
+
+
+def surfaces(model: Eda, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
+    """Of every puzzle; of mates there are none. Without normals, all are zero."""
+    config, begin, found = model.config.network, 0, []
+    sides = [pieces.points, torch.zeros_like(pieces.points) if config.normals == "absent" else pieces.normals]
+    clouds = list(zip(*(of.double().split(pieces.sizes.tolist()) for of in sides), strict=True))
+    for count in pieces.counts.tolist():
+        own = clouds[begin : begin + count]
+        found.append(None if config.match_mates else tuple(Surface(*one, config.spacing) for one in own))
+        begin += count
+    return found

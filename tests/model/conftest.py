@@ -1,0 +1,17 @@
+"""Shared by the tests of Eda."""
+
+import pytest
+from shapes import lumpy_pieces
+from tiny_models import model_of
+
+from eda import Eda, Pieces
+
+
+@pytest.fixture(scope="module")
+def model() -> Eda:
+    return model_of()
+
+
+@pytest.fixture(scope="module")
+def pieces() -> Pieces:
+    return lumpy_pieces(3, 12)
