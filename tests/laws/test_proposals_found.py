@@ -124,7 +124,7 @@ def test_scans_whose_matches_are_off_settle_where_they_agree():
     matches = matches_by_hand(parts, [weights], reach=0.3)
     right = (truth[1].inverse() @ truth[0]).reshape(1)
     before, after = (propose(matches, centers_of(matches), of) for of in (None, scans))
-    rough, fine = ([float(x) for x in errors(of.motion[0, :1], right)] for of in (before, after))
+    rough = [float(x) for x in errors(before.motion[0, :1], right)]
     assert rough[0] > math.radians(1)
     best = after.evidence[0, :, 1].masked_fill(~after.holds[0], -torch.inf).argmax()
     fine = [float(x) for x in errors(after.motion[0, best : best + 1], right)]

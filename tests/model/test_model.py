@@ -28,9 +28,9 @@ def test_velocity_is_a_twist_per_piece(dtype):
     [
         torch.tensor(0.25),
         torch.tensor([0.25, 0.25]),
-        torch.tensor(0.25, dtype=torch.float32),
+        torch.tensor(0.25, dtype=torch.float64),
     ],
-    ids=["scalar", "one per puzzle", "of another precision"],
+    ids=["scalar of another precision", "one per puzzle", "scalar"],
 )
 def test_tau_may_be_a_number_or_a_tensor(model, tau):
     pieces, poses = two_puzzles(), poses_of(5)

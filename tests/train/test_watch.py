@@ -17,7 +17,7 @@ from eda import SE3, Eda, InputError
 from eda.data.loader import Batch
 from eda.train import OptimizerConfig, Run, TrainConfig, WatchConfig, Watcher
 from eda.train.loop import Objective
-from eda.train.watch import SPIKE, Step
+from eda.train.watch import NAMES, SPIKE, Step
 
 # -- trouble -----------------------------------------------------------------------------------------------
 
@@ -113,10 +113,10 @@ def test_a_run_that_only_meets_trouble_gives_up(dataset, tmp_path, monkeypatch):
         calls.append(number)
         if len(calls) > 50:
             raise Killed
-        return next(self.model.parameters()).sum() * torch.tensor([torch.nan] * 4)
+        return next(self.model.parameters()).sum() * torch.full((len(NAMES),), torch.nan)
 
     monkeypatch.setattr(Objective, "forward", always)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="came to nothing"):
         trained(tiny_run(dataset.folders[0]), tmp_path / "run")
 
 
@@ -144,6 +144,16 @@ def test_the_log_has_the_means_since_the_last_line(tmp_path):
     assert len(lines) == 2
     assert "3/6" in lines[0]
     assert "loss 2.0000" in lines[0]
+
+
+def test_the_last_step_is_logged_however_short_the_run():
+    lines: list[str] = []
+    watcher = Watcher(TrainConfig(watch=WatchConfig(log_every=20)), None, lines.append)
+    watcher.begin(0, 7)
+    for step in range(1, 8):
+        watcher.stepped(step, Step(torch.ones(len(NAMES)), gradient=1.0), 0.5, 0.0)
+    assert len(lines) == 1
+    assert "7/7" in lines[0]
 
 
 def test_a_run_that_goes_on_says_so():
