@@ -6,59 +6,25 @@ import types
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
+from views import degrees, motion, moved, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
 from eda.assembly import RankConfig, Scan
-from eda.assembly.contact import Fracture
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.match import can_match, match
 from eda.assembly.motion import inverse
 from eda.assembly.rigid import Units
+from eda.assembly.sherds import Fracture
 from eda.cloud import estimate_normals
 from eda.errors import InputError
 
 needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
 
 
-def room(seed: int, count: int = 9000) -> np.ndarray:
-    """A floor, two walls and boxes of all sizes and directions on the floor, as points."""
-    rng = np.random.default_rng(seed)
-    flat = rng.random((count // 3, 2)) * [4, 3]
-    side = np.arange(len(flat)) % 3
-    zero = np.zeros(len(flat))
-    walls = np.stack([np.where(side == 1, zero, flat[:, 0]), np.where(side == 2, zero, flat[:, 1]), zero], axis=1)
-    walls[side > 0, 2] = rng.random((side > 0).sum()) * 2
-    faces = rng.normal(size=(count - len(flat), 3))
-    faces /= np.abs(faces).max(axis=1, keepdims=True)  # on the cube [-1, 1]^3
-    box = rng.integers(14, size=len(faces))
-    turns, sizes = Rotation.random(14, rng).as_matrix(), rng.uniform(0.15, 0.5, size=(14, 3))
-    middles = rng.uniform([0.3, 0.3, 0.1], [3.7, 2.7, 1.0], size=(14, 3))
-    return np.concatenate([walls, np.einsum("nij,nj->ni", turns[box], faces * sizes[box]) + middles[box]])
-
-
-def moved(cloud: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    return cloud @ motion[:3, :3].T + motion[:3, 3]
-
-
-def motion(seed: int, far: float = 3.0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    found = np.eye(4)
-    found[:3, :3], found[:3, 3] = Rotation.random(random_state=rng).as_matrix(), rng.normal(size=3) * far
-    return found
-
-
-def degrees(pose: np.ndarray) -> float:
-    return float(np.degrees(Rotation.from_matrix(pose[..., :3, :3]).magnitude().min()))
-
-
 @pytest.fixture(scope="module")
 def views() -> list[np.ndarray]:
-    """Two scans of one room, in place, that share two fifths of it and no point."""
-    whole = room(0)
-    first = np.arange(len(whole)) % 2 == 0
-    return [whole[first & (whole[:, 0] < 2.8)], whole[~first & (whole[:, 0] > 1.2)]]
+    return two_views()
 
 
 @needs_matcher
@@ -138,7 +104,7 @@ def test_scans_are_put_together_without_a_model(views):
     given = [moved(view, motion(k + 5)) for k, view in enumerate(views)]
     assembly = assemble(given, model="none")
     assert assembly.model == "none"
-    assert "not measured on scans" in assembly.why
+    assert "measured" not in assembly.why
     first, second = (pose @ motion(k + 5) for k, pose in enumerate(assembly.best.poses))
     assert degrees(inverse(second) @ first) < 3
     assert assembly.best.placed.all()
@@ -153,7 +119,9 @@ def test_three_scans_of_which_two_are_pinned_keep_their_places():
     views = [whole[(part == k) & (whole[:, 0] > low) & (whole[:, 0] < high)] for k, (low, high) in enumerate(bounds)]
     given = [moved(view, motion(k)) for k, view in enumerate(views)]
     pins = {k: inverse(motion(k)) for k in (0, 1)}
-    best = assemble(given, model="none", pins=pins).best
+    assembly = assemble(given, model="none", pins=pins)
+    assert "how sure a result is was measured on pairs of scans" in assembly.why
+    best = assembly.best
     np.testing.assert_allclose(best.poses[0], pins[0], atol=1e-9)
     np.testing.assert_allclose(best.poses[1], pins[1], atol=1e-9)
     assert best.placed.all()
@@ -187,17 +155,17 @@ def test_without_a_model_scans_are_judged_as_scans(views, monkeypatch):
     assert isinstance(prepared.thinned.evidence(None).regime, Scan)
 
 
-def test_samples_of_scans_are_also_refined_closely(views, monkeypatch):
-    """A wide look pulls scans of little overlap off their place; samples of sherds are rough, and get no such start."""
+def test_samples_of_scans_are_refined_closely_alone(views, monkeypatch):
+    """A wide look pulls scans of little overlap off their place; samples of sherds are rough, and need it."""
     ranking, seen = sys.modules["eda.assembly.rank"], []
-    monkeypatch.setattr(ranking, "joints_of", lambda *given: seen.append(given[4]) or [])
+    monkeypatch.setattr(ranking, "joints_of", lambda *given, rough, close: seen.append((rough, close)) or [])
     pieces = [Fragment(view, estimate_normals(view), np.zeros(len(view))) for view in (views[0][::9], views[1][::9])]
     samples = np.tile(np.eye(4), (3, 2, 1, 1))
     samples[:, 0, 0, 3] = [0.1, 0.2, 0.3]
     matched = np.tile(np.eye(4), (1, 1, 1))
     for regime, matches in ((Scan(), {(0, 1): matched}), (Scan(), {}), (Fracture(), {})):
         ranking.rank(Evidence.of(pieces, regime), samples, RankConfig(propose=None), matches=matches)
-    with_matches, alone, sherds = seen
-    np.testing.assert_array_equal(with_matches[:, 0, 3], [0, 0.1, 0.2, 0.3])
-    np.testing.assert_array_equal(alone[:, 0, 3], [0.1, 0.2, 0.3])
-    assert sherds is None
+    with_matches, alone, sherds = ([poses[:, 0, 3].tolist() for poses in both] for both in seen)
+    assert with_matches == [[0], [0, 0.1, 0.2, 0.3]]
+    assert alone == [[], [0.1, 0.2, 0.3]]
+    assert sherds == [[0.1, 0.2, 0.3], []]

@@ -1,5 +1,7 @@
 """From samples to a ranked list: pooling, docking, what fits nowhere, and confidence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sherds import disturbed, errors, motion, slices, taken_apart
@@ -18,7 +20,7 @@ from eda.assembly import (
     refine,
 )
 from eda.assembly.assemblies import Assemblies, contradict, same_shape
-from eda.assembly.confidence import Calibration
+from eda.assembly.confidence import SHERDS, Calibration
 from eda.assembly.dock import merged
 from eda.assembly.rank import DOUBT
 
@@ -189,7 +191,11 @@ def test_probabilities_of_assemblies_that_contradict_each_other_leave_room_for_a
     evidence, true = taken_apart(slices(3, DENSITY))
     samples = np.stack([true, *(disturbed(true, 8, 0.12, seed) for seed in range(5))])
     sure = Calibration((0.0, 0.0, 0.0), 1.0, "everything is likely")
-    found = rank(evidence, samples, RankConfig(refine=False, whole=sure, piece=Calibration((0.0,) * 5, 9.0, "")))
+    found = rank(
+        evidence,
+        samples,
+        RankConfig(refine=False, confidence=replace(SHERDS, assembly=sure, piece=Calibration((0.0,) * 5, 9.0, ""))),
+    )
     touching = [one for one in found if one.pieces.min() > 0]  # all place all pieces, each in another way
     likely = 1 / (1 + np.exp(-1))
     assert [one.probability for one in touching[:3]] == pytest.approx([likely, 1 - likely, 0])
@@ -207,7 +213,9 @@ def test_an_assembly_and_a_part_of_it_do_not_contradict_each_other():
 def test_an_assembly_is_no_likelier_than_its_least_sure_piece():
     evidence, true = taken_apart(slices(3, DENSITY))
     certain = Calibration((0.0, 0.0, 0.0), 9.0, "")
-    best = rank(evidence, disturbed(true, 3, 0.02)[None], RankConfig(refine=False, whole=certain))[0]
+    best = rank(
+        evidence, disturbed(true, 3, 0.02)[None], RankConfig(refine=False, confidence=replace(SHERDS, assembly=certain))
+    )[0]
     assert best.probability == pytest.approx(best.pieces.min())
 
 

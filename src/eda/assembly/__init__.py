@@ -5,7 +5,6 @@ from eda.assembly.assemblies import Assemblies
 from eda.assembly.choose import Choice, choose_model
 from eda.assembly.clouds import Clouds
 from eda.assembly.confidence import Calibration, calibrate, expected_calibration_error
-from eda.assembly.contact import Fracture, Scan
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.judge import Judgement, judge
@@ -15,6 +14,8 @@ from eda.assembly.propose import ProposeConfig, propose
 from eda.assembly.rank import Candidate, RankConfig, rank
 from eda.assembly.refine import RefineConfig, refine
 from eda.assembly.result import Alternative, Assembly, Comparison
+from eda.assembly.scans import Scan
+from eda.assembly.sherds import Fracture
 from eda.assembly.surface import outward_normals
 from eda.assembly.thin import Thinned
 

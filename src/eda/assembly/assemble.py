@@ -18,7 +18,6 @@ import torch
 
 from eda.assembly.choose import NO_MODEL, Choice, choose_model
 from eda.assembly.clouds import Clouds
-from eda.assembly.contact import Scan
 from eda.assembly.evidence import Evidence
 from eda.assembly.match import INSTALL, Matches, can_match, match
 from eda.assembly.motion import inverse
@@ -26,6 +25,7 @@ from eda.assembly.names import checked_names
 from eda.assembly.pins import checked_pins, moved_onto
 from eda.assembly.rank import Candidate, RankConfig, rank
 from eda.assembly.result import Alternative, Assembly
+from eda.assembly.scans import Scan
 from eda.assembly.thin import Thinned, suited
 from eda.errors import InputError
 from eda.flow import Trajectory, sample_noise
@@ -277,7 +277,9 @@ class Prepared:
     def _why(self, evidence: Evidence) -> str:
         if not isinstance(evidence.regime, Scan):
             return self.choice.why
-        why = f"{self.choice.why}; how sure a result is was not measured on scans"
+        why = self.choice.why
+        if len(self.names) > 2:
+            why = f"{why}; how sure a result is was measured on pairs of scans only"
         return why if can_match() else f"{why}; {INSTALL} would add matching of local features"
 
     # -- pins ------------------------------------------------------------------------------------------------------

@@ -1,17 +1,23 @@
 """Confidence: from what is seen of an assembly to the probability that it is right.
 
-A logistic regression on a few features. Its coefficients are literals below, with how they were fitted; `calibrate`
-fits others, `expected_calibration_error` says how far to believe them.
+Of sherds, a logistic regression on a few features. Its coefficients are literals below, with how they were fitted;
+`calibrate` fits others, `expected_calibration_error` says how far to believe them. Of scans, see `scans`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.special import expit
 
+from eda.assembly.features import assembly_features, joint_features, mean_support, piece_features
 from eda.errors import InputError
+
+if TYPE_CHECKING:
+    from eda.assembly.evidence import Evidence
+    from eda.assembly.judge import Judgement
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,55 @@ def expected_calibration_error(probability: np.ndarray, right: np.ndarray, bins:
     return float(np.sum(off) / len(probability))
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What is seen of K assemblies of N pieces."""
+
+    evidence: Evidence
+    judged: Judgement
+    placed: np.ndarray  # (K, N) bool
+    known: np.ndarray  # (N,) the pieces whose place is not in question
+    margin: np.ndarray  # (K,) by how much each beats the best of the others
+    support: np.ndarray  # (K, N, N) the share of samples in which two pieces lie as here
+
+
+class Confidence(Protocol):
+    """How sure one may be of what is seen. Of joints that do not touch nobody asks, nor of pieces without a joint."""
+
+    def joints(self, seen: Seen) -> np.ndarray:
+        """(K, N, N) that two pieces lie rightly to each other."""
+
+    def pieces(self, seen: Seen) -> np.ndarray:
+        """(K, N) that a piece is in its place."""
+
+    def whole(self, seen: Seen) -> np.ndarray:
+        """(K,) that all pieces placed are."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """By features, each kind on its own."""
+
+    joint: Calibration
+    piece: Calibration
+    assembly: Calibration
+
+    def joints(self, seen: Seen) -> np.ndarray:
+        """(K, N, N)."""
+        return self.joint(joint_features(seen.evidence, seen.judged, seen.margin, seen.support))
+
+    def pieces(self, seen: Seen) -> np.ndarray:
+        """(K, N)."""
+        return self.piece(piece_features(seen.evidence, seen.judged, seen.placed, seen.margin))
+
+    def whole(self, seen: Seen) -> np.ndarray:
+        """(K,)."""
+        return self.assembly(assembly_features(seen.judged, seen.placed, mean_support(seen.support, seen.placed)))
+
+
 _ON = "127 puzzles of 2 to 8 pieces of unseen kinds by fracture-small"
-WHOLE = Calibration((4.513, 1.393, 4.429), -1.627, f"127 assemblies of {_ON}")
-PIECE = Calibration((1.295, 0.956, 3.587, 1.633, 1.339), -1.458, f"329 pieces of {_ON}")
-JOINT = Calibration((-0.559, 0.433, 2.311, 5.753, 2.01, 2.275), -2.774, f"263 joints of {_ON}")
+SHERDS = Calibrated(
+    joint=Calibration((-0.559, 0.433, 2.311, 5.753, 2.01, 2.275), -2.774, f"263 joints of {_ON}"),
+    piece=Calibration((1.295, 0.956, 3.587, 1.633, 1.339), -1.458, f"329 pieces of {_ON}"),
+    assembly=Calibration((4.513, 1.393, 4.429), -1.627, f"127 assemblies of {_ON}"),
+)

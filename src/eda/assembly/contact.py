@@ -1,7 +1,7 @@
-"""What it means that two pieces fit, in two regimes: sherds that meet at their breaks, and scans that overlap.
+"""What it means that two pieces fit, for sherds that meet at their breaks as for scans that overlap.
 
-A regime says which points pull on which (`patches`), how much a piece can gain (`mass`), and what two pieces gain where
-they meet (`touch`). Everything else, from refinement to ranking, is the same for both.
+A regime says which points pull on which (`patches`), how much a piece can gain (`mass`), what two pieces gain where
+they meet (`meet`), and how sure that makes (`confidence`). Everything else, from refinement to ranking, is the same.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.spatial import cKDTree
 
+from eda.assembly.confidence import Confidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
 from eda.kernels.nearest import NearestTable
@@ -21,14 +21,6 @@ from eda.kernels.nearest import NearestTable
 MOST_TARGETS = 1024
 # How far apart two normals that differ by 60 degrees are, in the trees that see normals as well as places.
 NORMAL_WEIGHT = 0.1
-# How many of the nearest points are asked whether a point touches them or lies behind them.
-NEIGHBORS = 4
-# Lengths in units of the spacing of points: how wide the band beside a break is that pulls, how far apart points in
-# contact may lie, how far apart the two surfaces there, how deep a point must lie to be inside; and how far apart
-# points of a surface that goes on across a break may lie, and how far apart their tangent planes.
-SEAM, REACH, GAP, DEPTH, STEP, LEVEL = 3.0, 1.5, 0.5, 0.25, 2.0, 0.3
-# What a point in contact is worth where nothing is known of its being on a break: surfaces that fit are worth a little.
-FIT = 0.4
 
 
 @dataclass(frozen=True)
@@ -97,6 +89,7 @@ class Regime(Protocol):
     """What it means that two pieces fit."""
 
     docks: bool  # whether geometry alone suggests where a piece may go
+    confidence: Confidence  # how sure one may be of what is found
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The points of a piece that pull, by kind; the first kind alone suggests where another piece may go."""
@@ -104,116 +97,5 @@ class Regime(Protocol):
     def mass(self, fragment: Fragment) -> float:
         """How much of `Touch.good` a piece can gain."""
 
-    def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
-        """What the points of `piece` meet on `other` at relative poses (K, 4, 4) in the other's frame."""
-
-
-class Fracture:
-    """Sherds: breaks face each other, and beside them the outer surface goes on from one piece to the next."""
-
-    docks = True
-
-    def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
-        """The break, and the band of outer surface beside it."""
-        broken = fragment.brokenness
-        rows = np.flatnonzero(broken > 0)
-        rows = rows if len(rows) else np.argsort(-broken, kind="stable")[:1]  # no likely break: the likeliest point
-        distance, _ = cKDTree(fragment.points[rows]).query(fragment.points)
-        beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
-        beside = beside if len(beside) else rows
-        return (
-            Patch.of(fragment, broken.clip(0, 1), rows, side=-1),
-            Patch.of(fragment, (-broken).clip(0, 1), beside, side=1),
-        )
-
-    def mass(self, fragment: Fragment) -> float:
-        """How many points lie on a break, as far as is known.
-
-        No less than one in fifty: a piece that seems to have no break must not be held by a chance contact or two.
-        """
-        return max(float(fragment.brokenness.clip(0, 1).sum()), len(fragment.points) / 50, 1.0)
-
-    def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
-        """Contact is good as far as both sides may lie on a break, and bad as far as they do not."""
-        met = _meet(piece, other, relative, REACH * spacing)
-        flush = met.flush(-1, spacing)
-        theirs = np.where(flush, other.brokenness[met.index], -1).max(axis=1)
-        broken = (piece.brokenness[met.row] + theirs) / 2
-        worth = np.any(flush, axis=1) * (FIT + (1 - FIT) * broken)
-        seam = np.any(met.level(spacing), axis=1)
-        behind = np.all(met.height < -DEPTH * spacing, axis=1)
-        return Touch(met.total(worth.clip(0, 1)), met.total((-worth).clip(0, 1)), met.total(seam), met.total(behind))
-
-
-class Scan:
-    """Scans: surfaces seen twice lie on each other. Their normals are lines: which side was seen does not matter."""
-
-    docks = False
-
-    def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
-        """All points."""
-        rows = np.arange(len(fragment.points))
-        return (Patch.of(fragment, np.ones(len(rows)), rows, side=0),)
-
-    def mass(self, fragment: Fragment) -> float:
-        """How many points there are: scans may overlap in all of them."""
-        return float(len(fragment.points))
-
-    def touch(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
-        """Points on the other's surface are good; points near it but not on it are bad, nothing is inside a surface."""
-        met = _meet(piece, other, relative, 2 * REACH * spacing)
-        on = np.any(met.flush(0, spacing), axis=1)
-        near = met.distance[:, 0] < 2 * REACH * spacing
-        return Touch(met.total(on), met.total(near & ~on) / 2, *np.zeros((2, len(relative))))
-
-
-@dataclass(frozen=True)
-class _Meeting:
-    """The M points of a piece that come near another in K assemblies, and their nearest points there."""
-
-    assembly: np.ndarray  # (M,)
-    row: np.ndarray  # (M,) of the piece's points
-    index: np.ndarray  # (M, q) of the other's points
-    distance: np.ndarray  # (M, q)
-    height: np.ndarray  # (M, q) above the other's surface
-    own_height: np.ndarray  # (M, q) of the other's points below this one's
-    cosine: np.ndarray  # (M, q) between the normals
-    count: int  # K
-
-    def flush(self, sign: int, spacing: float) -> np.ndarray:
-        """(M, q) which points lie on each other, with normals that are opposed (-1), the same (1) or either (0)."""
-        apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
-        agreeing = sign * self.cosine if sign else np.abs(self.cosine)
-        return (self.distance < REACH * spacing) & (agreeing > 0.5) & (apart < GAP * spacing)
-
-    def level(self, spacing: float) -> np.ndarray:
-        """(M, q) which points lie beside each other on one smooth surface."""
-        apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
-        return (self.distance < STEP * spacing) & (self.cosine > 0.7) & (apart < LEVEL * spacing)
-
-    def total(self, values: np.ndarray) -> np.ndarray:
-        """The sum over the points of every assembly. (M,) -> (K,)."""
-        return np.bincount(self.assembly, weights=values, minlength=self.count)
-
-
-def _meet(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) -> _Meeting:
-    middle = act(relative, piece.center[None])[:, 0]
-    near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < piece.radius + other.radius + reach)
-    points = act(relative[near], piece.points)
-    low, high = other.points.min(axis=0) - reach, other.points.max(axis=0) + reach
-    k, row = np.nonzero(((points > low) & (points < high)).all(axis=2))
-    points = points[k, row]
-    normals = np.einsum("kij,kj->ki", relative[near][k, :3, :3], piece.normals[row])
-    distance, index = other.tree.query(points, k=range(1, min(NEIGHBORS, len(other.points)) + 1))
-    offset = points[:, None] - other.points[index]
-    theirs = other.normals[index]
-    return _Meeting(
-        assembly=near[k],
-        row=row,
-        index=index,
-        distance=distance,
-        height=(offset * theirs).sum(axis=2),
-        own_height=(offset * normals[:, None]).sum(axis=2),
-        cosine=(normals[:, None] * theirs).sum(axis=2),
-        count=len(relative),
-    )
+    def meet(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> tuple[Touch, Touch]:
+        """What the points of a piece meet on another and the other's on it, at poses (K, 4, 4) in the frame of that."""

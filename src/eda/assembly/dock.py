@@ -14,12 +14,12 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.assembly.assemblies import Assemblies
-from eda.assembly.contact import GAP, REACH
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
 from eda.assembly.pool import PoolConfig, holding, joints_of, with_piece
 from eda.assembly.propose import ProposeConfig, propose
+from eda.assembly.sherds import GAP, REACH
 
 # Of a piece against the rest: there is much to lean on, so the right place comes early among them.
 PROPOSALS = 48
@@ -51,7 +51,7 @@ def docked(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, 
         return Assemblies.none(len(evidence))
     rest = replace(one, placed=placed)
     whole = Evidence.of([evidence.fragments[piece], merged(evidence, one.poses[0], placed[0])], evidence.regime)
-    joints = joints_of(whole, (0, 1), propose(whole, (0, 1), look)[:PROPOSALS], config)
+    joints = joints_of(whole, (0, 1), config, rough=propose(whole, (0, 1), look)[:PROPOSALS])
     if not joints:
         return Assemblies.none(len(evidence))
     rough = with_piece(evidence, rest, [(0, piece, joint.relative) for joint in joints[:3]])

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from eda.assembly.contact import Fracture, Patch, Regime
+from eda.assembly.contact import Patch, Regime
 from eda.assembly.fragment import Fragment
+from eda.assembly.sherds import Fracture
 from eda.errors import InputError
 
 

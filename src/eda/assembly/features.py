@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.judge import Judgement
+if TYPE_CHECKING:
+    from eda.assembly.evidence import Evidence
+    from eda.assembly.judge import Judgement
 
 ASSEMBLY_FEATURES = ("score", "worst piece", "support")
 PIECE_FEATURES = ("gain", "best joint", "score", "margin", "placed")
@@ -39,3 +42,9 @@ def _quality(evidence: Evidence, judged: Judgement) -> np.ndarray:
     """(K, N, N) what joints gain, as a share of what the piece with less break could gain."""
     least = np.minimum(evidence.masses[:, None], evidence.masses)
     return judged.joints * evidence.masses.sum() / (2 * least)
+
+
+def mean_support(support: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """(K,) of (K, N, N), over the pairs of pieces placed (K, N)."""
+    count = placed.sum(axis=1)
+    return support.sum(axis=(1, 2)) / np.maximum(count * (count - 1), 1)

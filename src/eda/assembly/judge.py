@@ -44,14 +44,15 @@ def judge(
         placed = np.ones((count, num_pieces), dtype=bool) if placed is None else placed
         joints = placed[:, :, None] & placed[:, None]
     good, bad, seam, inside = np.zeros((4, count, num_pieces, num_pieces))
-    for i, piece in enumerate(evidence.fragments):
-        for j, other in enumerate(evidence.fragments):
-            both = np.flatnonzero(joints[:, i, j])
-            if i != j and len(both):
-                relative = inverse(poses[both, j]) @ poses[both, i]
-                met = evidence.regime.touch(piece, other, relative, evidence.spacing)
-                good[both, i, j], bad[both, i, j] = met.good, met.bad
-                seam[both, i, j], inside[both, i, j] = met.seam, met.inside
+    for i, j in evidence.pairs:
+        both = np.flatnonzero(joints[:, i, j])
+        if not len(both):
+            continue
+        relative = inverse(poses[both, j]) @ poses[both, i]
+        pair = evidence.fragments[i], evidence.fragments[j]
+        for (a, b), met in zip(((i, j), (j, i)), evidence.regime.meet(*pair, relative, evidence.spacing), strict=True):
+            good[both, a, b], bad[both, a, b] = met.good, met.bad
+            seam[both, a, b], inside[both, a, b] = met.seam, met.inside
     mass = evidence.masses.sum()
     gain = good - bad + SEAM_WEIGHT * np.minimum(seam, SEAM_PER_CONTACT * good) - INSIDE_WEIGHT * inside
     both_ways = (gain + gain.swapaxes(1, 2)) / mass

@@ -21,6 +21,7 @@ ROUGH = RefineConfig(most_points=RefineConfig().most_points // 2)
 HALF = ROUGH.steps // 2
 # What is left to do for a match: it is nearly right, but little of the two scans may overlap, so many points are asked.
 CLOSE = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=400)
+NO_POSES = np.zeros((0, 4, 4))
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,20 @@ def relative_poses(poses: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
 def joints_of(
     evidence: Evidence,
     pair: tuple[int, int],
-    proposals: np.ndarray,
     config: PoolConfig,
-    close: np.ndarray | None = None,
+    *,
+    rough: np.ndarray = NO_POSES,
+    close: np.ndarray = NO_POSES,
 ) -> list[Joint]:
-    """The distinct joints of one pair that proposals (M, 4, 4) lead to and that hold, the best first.
+    """The distinct joints of one pair that proposals lead to and that hold, the best first.
 
-    Those that are `close` (M', 4, 4) are known to be nearly right, if they are right at all.
+    Of the proposals, some are `rough` (M, 4, 4); others are `close` (M', 4, 4), if they are right at all.
     """
     two = evidence.of_pair(*pair)
-    rough = refine(two, _at_identity(proposals), config=ROUGH, part=slice(HALF))
-    refined = refine(two, rough, part=slice(HALF, None))
-    if close is not None:
-        refined = np.concatenate([refined, refine(two, _at_identity(close), config=CLOSE)])
+    wide = refine(two, _at_identity(rough), config=ROUGH, part=slice(HALF))
+    refined = np.concatenate(
+        [refine(two, wide, part=slice(HALF, None)), refine(two, _at_identity(close), config=CLOSE)]
+    )
     gain = judge(two, refined).score * two.masses.sum()
     order = np.argsort(-gain, kind="stable")
     gain, relative = gain[order], relative_poses(refined[order], (0, 1))

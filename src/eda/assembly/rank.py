@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eda.assembly.assemblies import Assemblies, contradict, distinct, same_shape
-from eda.assembly.confidence import JOINT, PIECE, WHOLE, Calibration
+from eda.assembly.confidence import Confidence, Seen
 from eda.assembly.dock import repaired
 from eda.assembly.evidence import Evidence
-from eda.assembly.features import assembly_features, joint_features, piece_features
+from eda.assembly.features import mean_support
 from eda.assembly.judge import judge
 from eda.assembly.match import Matches
 from eda.assembly.motion import act
-from eda.assembly.pool import Joint, PoolConfig, grow, joints_of, relative_poses
+from eda.assembly.pool import NO_POSES, Joint, PoolConfig, grow, joints_of, relative_poses
 from eda.assembly.propose import ProposeConfig, propose
 from eda.assembly.rigid import Units
 from eda.errors import InputError
@@ -46,9 +46,7 @@ class RankConfig:
     candidates: int = 8
     support_weight: float = 0.05  # of the share of samples that agree, when ranking
     support_distance: float = 0.5  # a sample agrees with a joint if no point lies further off
-    whole: Calibration = WHOLE
-    piece: Calibration = PIECE
-    joint: Calibration = JOINT
+    confidence: Confidence | None = None  # None: what is known of such pieces
 
 
 @dataclass(frozen=True)
@@ -141,15 +139,16 @@ def _joints(
         if out_of_time():
             break
         progress("refining joints", done / len(evidence.pairs))
-        proposals, close = [relative_poses(samples, pair)], [matches[pair]] if pair in matches else []
+        sampled, matched = relative_poses(samples, pair), matches.get(pair, NO_POSES)
         if not evidence.regime.docks:
-            # Samples of scans have settled on each other: what looks further would pull them off a small overlap.
-            close += proposals
-        elif config.propose is not None:
+            # Samples of scans have settled on each other: to look further would pull them off a small overlap.
+            rough, close = matched, np.concatenate([matched, sampled])
+        elif config.propose is None:
+            rough, close = sampled, matched
+        else:
             kept = max(24, config.proposals // len(evidence.pairs))
-            proposals.append(propose(evidence, pair, config.propose)[:kept])
-        nearly = np.concatenate(close) if close else None
-        joints += joints_of(evidence, pair, np.concatenate(proposals), config.pool, nearly)
+            rough, close = np.concatenate([sampled, propose(evidence, pair, config.propose)[:kept]]), matched
+        joints += joints_of(evidence, pair, config.pool, rough=rough, close=close)
     return joints
 
 
@@ -174,19 +173,21 @@ def _candidates(
 ) -> list[Candidate]:
     """The best distinct ones; `known` (N,) are pieces whose place is not in question."""
     ranked = every.best(evidence, 4 * config.candidates)
-    merit = ranked.score + config.support_weight * _mean(_support(evidence, ranked, samples, config), ranked.placed)
+    agreed = mean_support(_support(evidence, ranked, samples, config), ranked.placed)
+    merit = ranked.score + config.support_weight * agreed
     order = np.argsort(-merit, kind="stable")
     ranked, merit = ranked[order], merit[order]
     kept, counts = distinct(len(ranked), lambda a, b: same_shape(evidence, ranked, a, b), config.candidates)
     best, margin = ranked[kept], _margin(merit[kept])
     support = _support(evidence, best, samples, config)
-    judged, shared = judge(evidence, best.poses, best.placed), _mean(support, best.placed)
-    joints = config.joint(joint_features(evidence, judged, margin, support)) * (judged.good + judged.bad > 0)
+    judged, shared = judge(evidence, best.poses, best.placed), mean_support(support, best.placed)
+    seen = Seen(evidence, judged, best.placed, known, margin, support)
+    sure = config.confidence or evidence.regime.confidence
+    joints = sure.joints(seen) * (judged.good + judged.bad > 0)
     joints = np.maximum(joints, joints.swapaxes(1, 2))
-    pieces = config.piece(piece_features(evidence, judged, best.placed, margin)) * (joints > 0).any(axis=2)
+    pieces = sure.pieces(seen) * (joints > 0).any(axis=2)
     least_sure = np.where(best.placed & ~known, pieces, 1).min(axis=1)
-    whole = config.whole(assembly_features(judged, best.placed, shared))
-    probability = _consistent(evidence, best, np.minimum(whole, least_sure))
+    probability = _consistent(evidence, best, np.minimum(sure.whole(seen), least_sure))
     return [
         Candidate(
             poses=best.poses[k],
@@ -234,9 +235,3 @@ def _support(evidence: Evidence, every: Assemblies, samples: np.ndarray, config:
         others = (apart < config.support_distance**2).sum(axis=1) - 1
         support[:, i, j] = support[:, j, i] = others.clip(min=0) / (len(samples) + DOUBT)
     return support * every.placed[:, :, None] * every.placed[:, None]
-
-
-def _mean(support: np.ndarray, placed: np.ndarray) -> np.ndarray:
-    """(K,) over the pairs of pieces placed."""
-    count = placed.sum(axis=1)
-    return support.sum(axis=(1, 2)) / np.maximum(count * (count - 1), 1)

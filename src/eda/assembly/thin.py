@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from eda.assembly.clouds import Clouds
-from eda.assembly.contact import Fracture, Scan
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import MOST_POINTS, Fragment
+from eda.assembly.scans import Scan
+from eda.assembly.sherds import Fracture
 from eda.cloud import farthest_points
 from eda.data.example import Example
 from eda.lie import SE3

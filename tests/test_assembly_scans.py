@@ -1,0 +1,126 @@
+"""Scans are judged by how their surfaces agree: what is trusted, in any frames, and how sure that makes."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from views import motion, moved, two_views
+
+from eda.assembly import Evidence, Fragment, Scan, judge
+from eda.assembly.confidence import Seen
+from eda.assembly.judge import Judgement
+from eda.assembly.motion import inverse
+from eda.assembly.scans import LEAST_TRUST, Trusted, trust
+from eda.cloud import estimate_normals
+
+UNIT = 2.0  # metres: assemblies are judged in units of their size
+
+
+def scan(cloud: np.ndarray) -> Fragment:
+    return Fragment(cloud / UNIT, estimate_normals(cloud), np.zeros(len(cloud))).ordered()
+
+
+@pytest.fixture(scope="module")
+def scans() -> list[Fragment]:
+    return [scan(view) for view in two_views()]
+
+
+@pytest.fixture(scope="module")
+def spacing(scans) -> float:
+    return Evidence.of(scans, Scan()).spacing
+
+
+def shifted(x: float, y: float = 0.0, z: float = 0.0, *, turn: float = 0.0) -> np.ndarray:
+    """Turned about the vertical through the middle of the room, in radians, and shifted."""
+    middle, pose = np.array([2, 1.5, 0]) / UNIT, np.eye(4)
+    pose[:3, :3] = Rotation.from_euler("z", turn).as_matrix()
+    pose[:3, 3] = middle - pose[:3, :3] @ middle + [x, y, z]
+    return pose
+
+
+def test_what_lies_rightly_is_trusted_and_what_lies_on_too_much_is_not(scans, spacing):
+    right = shifted(0)
+    onto = shifted(-0.6)  # more of the floor and the wall behind it overlaps
+    half_turn = shifted(0, turn=np.pi)
+    found = trust(*scans, np.stack([right, onto, half_turn]), spacing)
+    assert found[0] > 0.8
+    assert (found[1:] < 0.5).all()
+
+
+def test_trust_is_the_same_from_either_side_and_in_any_frames(scans, spacing):
+    poses = np.stack([shifted(0), shifted(0.02, turn=0.05), shifted(-0.6)])
+    wanted = trust(*scans, poses, spacing)
+    np.testing.assert_allclose(trust(*scans[::-1], inverse(poses), spacing), wanted, atol=1e-9)
+    here, there = motion(1), motion(2)
+    turned = [
+        Fragment(moved(one.points, at), one.normals @ at[:3, :3].T, one.break_probability)
+        for one, at in zip(scans, (here, there), strict=True)
+    ]
+    np.testing.assert_allclose(trust(*turned, there @ poses @ inverse(here), spacing), wanted, atol=1e-6)
+
+
+def test_scans_that_are_far_apart_do_not_touch(scans, spacing):
+    assert trust(*scans, np.stack([shifted(30), shifted(0, 0, 3)]), spacing).tolist() == [0, 0]
+
+
+def test_no_motion_is_judged_to_nothing(scans, spacing):
+    assert trust(*scans, np.zeros((0, 4, 4)), spacing).shape == (0,)
+
+
+def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
+    small = Fragment(*(values[:200] for values in (scans[1].points, scans[1].normals, scans[1].break_probability)))
+    evidence = Evidence.of([scans[0], small], Scan())
+    assert len(evidence.fragments[0].points) != len(evidence.fragments[1].points)
+    poses = np.stack([np.eye(4), shifted(0.01)])[None]
+    likely = trust(*evidence.fragments, inverse(poses[:, 1]) @ poses[:, 0], evidence.spacing)
+    found = judge(evidence, poses)
+    np.testing.assert_allclose(found.score, likely)
+    np.testing.assert_allclose(found.pieces, np.tile(likely[:, None], (1, 2)))
+
+
+# -- how sure ----------------------------------------------------------------------------------------------
+
+
+class Evenly:
+    """Evidence of pieces of one size."""
+
+    masses = np.full(4, 100.0)
+
+
+def seen(joints: dict[tuple[int, int], float], placed: list[bool], known: list[bool]) -> Seen:
+    """One assembly of four pieces, by how much its joints are trusted."""
+    good = np.zeros((1, 4, 4))
+    for (i, j), likely in joints.items():
+        good[0, i, j] = good[0, j, i] = 100 * likely
+    nothing = np.zeros_like(good)
+    judged = Judgement(good, nothing, nothing, nothing, good, good.sum(axis=2), good.sum(axis=(1, 2)))
+    return Seen(Evenly(), judged, np.array([placed]), np.array(known), np.zeros(1), nothing)
+
+
+ALL, NONE = [True] * 4, [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("joints", "placed", "known", "whole"),
+    [
+        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, NONE, 0.9 * 0.8 * 0.5),  # a chain is as sure as all its joints
+        ({(0, 1): 0.9, (0, 2): 0.8, (0, 3): 0.5}, ALL, NONE, 0.9 * 0.8 * 0.5),  # and so is a star
+        ({(0, 1): 0.9}, [True, True, False, False], NONE, 0.9),
+        ({(0, 1): 0.9, (0, 2): 0.3, (1, 2): 0.7}, [True, True, True, False], NONE, 0.9 * 0.7),
+        # of pieces whose place is known nothing is in question
+        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, [True, True, False, False], 0.8 * 0.5),
+        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, [True, False, False, False], 0.9 * 0.8 * 0.5),
+    ],
+)
+def test_the_whole_is_as_sure_as_each_of_its_pieces(joints, placed, known, whole):
+    np.testing.assert_allclose(Trusted().whole(seen(joints, placed, known)), [whole])
+
+
+def test_a_piece_is_as_sure_as_the_surest_of_its_joints():
+    found = seen({(0, 1): 0.9, (1, 2): 0.8, (1, 3): 0.85, (2, 3): 0.5}, ALL, NONE)
+    np.testing.assert_allclose(Trusted().pieces(found), [[0.9, 0.9, 0.8, 0.85]])
+    np.testing.assert_allclose(Trusted().joints(found)[0, 1], [0.9, 0, 0.8, 0.85])
+
+
+def test_an_assembly_with_a_piece_that_nothing_holds_is_not_sure():
+    assert Trusted().whole(seen({(0, 1): 0.9}, ALL, NONE)) == 0
+    assert LEAST_TRUST > 0
