@@ -23,7 +23,7 @@ import torch
 
 from eda import SE3, Eda, Puzzle, assemble
 from eda.assembly import AssembleConfig, Calibration, RankConfig, calibrate, expected_calibration_error
-from eda.assembly.confidence import JOINT, PIECE, WHOLE
+from eda.assembly.confidence import SHERDS, Calibrated
 from eda.assembly.motion import act, angle, inverse
 from eda.atomic import write_atomically
 from eda.data import open_examples
@@ -34,7 +34,7 @@ METHODS = {
     "all": RankConfig(),
     "one": RankConfig(propose=None, repaired=0),  # a single sample, refined
 }
-KINDS = {"assembly": WHOLE, "piece": PIECE, "joint": JOINT}
+KINDS = {"assembly": SHERDS.assembly, "piece": SHERDS.piece, "joint": SHERDS.joint}
 RIGHT_DEGREES, RIGHT_LENGTH, PART_THRESHOLD = 10, 0.05, 0.01
 
 
@@ -63,7 +63,7 @@ def run(clouds: list, normals: list, own: int, config: AssembleConfig, model: Ed
     generator = torch.Generator().manual_seed(seed)
     turns = so3.random(len(clouds), generator=generator, dtype=torch.float64).numpy()
     recorded = {kind: Recorded(calibration) for kind, calibration in KINDS.items()}
-    ranking = replace(config.ranking, whole=recorded["assembly"], piece=recorded["piece"], joint=recorded["joint"])
+    ranking = replace(config.ranking, confidence=Calibrated(**recorded))
     began = time.perf_counter()
     found = assemble(
         [cloud @ turn.T for cloud, turn in zip(clouds, turns, strict=True)],
@@ -189,7 +189,7 @@ def probabilities(results: list[dict[str, Any]], kind: str) -> tuple[np.ndarray,
 
 def _least_sure_piece(result: dict[str, Any]) -> float:
     """An assembly is no likelier to be right than any of its pieces."""
-    return min((float(PIECE(np.array(row["features"]))) for row in result["piece"]), default=1.0)
+    return min((float(SHERDS.piece(np.array(row["features"]))) for row in result["piece"]), default=1.0)
 
 
 def fit(results: list[dict[str, Any]]) -> None:

@@ -107,6 +107,28 @@ def test_points_inside_another_piece_are_counted(offset):
         assert (depth > step).sum() <= count <= (depth > 0).sum()
 
 
+def shell(low: float, high: float, thickness: float, count: int, seed: int) -> Fragment:
+    """A strip of a thin plate between two x, in assembled position: points of its two sides, drawn by chance."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform([low, 0, 0], [high, 1, 0], size=(count, 3))
+    normals = np.tile([0.0, 0.0, -1.0], (count, 1))
+    points[::2, 2], normals[::2, 2] = thickness, 1.0
+    return Fragment(points, normals, np.zeros(count))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beside_a_thin_wall_is_not_inside_it(seed):
+    """Points are further apart than the wall is thick: the few nearest of a neighbour may all lie on its other side."""
+    thickness = 0.006
+    first, second = shell(0, 0.5, thickness, 1500, seed), shell(0.5, 1, thickness, 1500, seed + 10)
+    assert first.spacing > thickness
+    poses = np.tile(np.eye(4), (2, 2, 1, 1))
+    poses[1, 1] = shifted(-0.2, 0, thickness / 2)  # two fifths of each strip are half in the other's wall
+    beside, into = judge(Evidence.of([first, second]), poses).inside.sum(axis=(1, 2))
+    assert beside == 0
+    assert into > 500
+
+
 def test_scores_add_up_over_joints():
     evidence, true = taken_apart(slices(4, DENSITY))
     judged = judge(evidence, true[None])

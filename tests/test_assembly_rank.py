@@ -1,5 +1,6 @@
 """From samples to a ranked list: pooling, docking, what fits nowhere, and confidence."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from eda.assembly import (
 from eda.assembly.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.confidence import SHERDS, Calibration
 from eda.assembly.dock import merged
+from eda.assembly.pool import PoolConfig, held
 from eda.assembly.rank import DOUBT
 
 DENSITY = 110.0
@@ -78,6 +80,43 @@ def test_a_foreign_piece_is_left_out():
     assert errors(best.poses[:2], true[:2])[0] < 5
     assert best.pieces[2] == 0
     assert (best.pieces[:2] > 0).all()
+
+
+def test_samples_are_also_refined_as_they_are(monkeypatch):
+    """Where no joint is found, a sample that is nearly right still leads to the solution, without the stranger."""
+    monkeypatch.setattr(sys.modules["eda.assembly.rank"], "joints_of", lambda *given, **proposals: [])
+    ours, other = slices(3, DENSITY), slices(6, DENSITY, seed=4)[4]
+    evidence, true = taken_apart([*ours, other])
+    true[3] = motion(np.random.default_rng(3), 90, 0.2) @ true[0]
+    best = rank(evidence, disturbed(true, 4, 0.03)[None], SAMPLED)[0]
+    assert best.unplaced == [3]
+    assert errors(best.poses[:3], true[:3])[0] < 2
+    assert rank(evidence, no_samples(4), SAMPLED)[0].unplaced == [0, 1, 2, 3]
+
+
+def test_what_does_not_hold_is_taken_out_one_by_one():
+    """The last of a row of four lies far off, and takes no neighbour with it."""
+    evidence, true = taken_apart(slices(4, DENSITY))
+    off = true.copy()
+    off[3, :3, 3] += 9
+    found = held(evidence, np.stack([true, off]), PoolConfig())
+    assert found.placed.tolist() == [[True] * 4, [True, True, True, False]]
+    wanted = Assemblies.judged(evidence, np.stack([true, off]), found.placed)
+    np.testing.assert_allclose(found.score, wanted.score)
+    scattered = true.copy()
+    scattered[:, :3, 3] += 9 * np.arange(4)[:, None]
+    assert len(held(evidence, scattered[None], PoolConfig())) == 0
+
+
+def test_polishing_never_makes_an_assembly_worse(monkeypatch):
+    evidence, true = taken_apart(slices(3, DENSITY))
+    before = Assemblies.judged(evidence, np.stack([true, disturbed(true, 5, 0.05)]), np.ones((2, 3), dtype=bool))
+    module = sys.modules["eda.assembly.assemblies"]
+    swapped = before.poses[::-1].copy()
+    monkeypatch.setattr(module, "refine", lambda *given: swapped)  # one gets better, the other worse
+    found = before.polished(evidence)
+    np.testing.assert_array_equal(found.poses, np.stack([true, true]))
+    np.testing.assert_allclose(found.score, before.score[0])
 
 
 def test_where_nothing_fits_nothing_is_placed():

@@ -47,8 +47,10 @@ class Assemblies:
         return Assemblies(*(np.concatenate([getattr(some, name) for some in several]) for name in names))
 
     def polished(self, evidence: Evidence) -> Assemblies:
-        """Refined a little, all pieces of an assembly together."""
-        return Assemblies.judged(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed)
+        """Refined a little, all pieces of an assembly together; those that this makes worse are left as they are."""
+        refined = Assemblies.judged(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed)
+        either = Assemblies.cat([self, refined])
+        return either[np.arange(len(self)) + np.where(refined.score > self.score, len(self), 0)]
 
     def best(self, evidence: Evidence, count: int) -> Assemblies:
         """The distinct ones with the highest scores, the best first."""

@@ -8,7 +8,6 @@ that holds badly, is offered to the rest as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -49,7 +48,7 @@ def docked(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, 
     placed[0, piece] = False
     if not placed.any():
         return Assemblies.none(len(evidence))
-    rest = replace(one, placed=placed)
+    rest = Assemblies.judged(evidence, one.poses, placed)
     whole = Evidence.of([evidence.fragments[piece], merged(evidence, one.poses[0], placed[0])], evidence.regime)
     joints = joints_of(whole, (0, 1), config, rough=propose(whole, (0, 1), look)[:PROPOSALS])
     if not joints:

@@ -146,6 +146,19 @@ def with_piece(evidence: Evidence, beam: Assemblies, offers: list[tuple[int, int
     return Assemblies(poses, placed, before.score + added.score, before.pieces + added.pieces)
 
 
+def held(evidence: Evidence, poses: np.ndarray, config: PoolConfig) -> Assemblies:
+    """Assemblies (K, N, 4, 4) without the pieces that do not hold there, taken out one after the other."""
+    found = Assemblies.judged(evidence, poses, np.ones(poses.shape[:2], dtype=bool))
+    for _ in range(len(evidence) - 2):
+        loose = np.flatnonzero(~holding(found, config))
+        if not len(loose):
+            break
+        placed = found.placed.copy()
+        placed[loose, np.where(placed, found.pieces, np.inf)[loose].argmin(axis=1)] = False
+        found = Assemblies.judged(evidence, poses, placed)
+    return found[np.flatnonzero(holding(found, config))]
+
+
 def holding(assemblies: Assemblies, config: PoolConfig) -> np.ndarray:
     """(K,) whether every piece that is placed gains enough."""
     return ((assemblies.pieces > config.least_gain) | ~assemblies.placed).all(axis=1)

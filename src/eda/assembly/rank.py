@@ -1,7 +1,7 @@
 """Ranking: from sampled assemblies to a few refined, judged, distinct ones, each with its confidence.
 
-    samples ─┐
-             ├─► joints ─► grown assemblies ─► repaired ─► distinct ─► ranked
+    samples ─┬─► refined as they are ────────────┐
+             ├─► joints ─► grown assemblies ─────┴─► repaired ─► distinct ─► ranked
     geometry ┘
 
 In: evidence and sampled poses. Out: candidates, the best first. Nothing here knows the solution.
@@ -23,8 +23,9 @@ from eda.assembly.features import mean_support
 from eda.assembly.judge import judge
 from eda.assembly.match import Matches
 from eda.assembly.motion import act
-from eda.assembly.pool import NO_POSES, Joint, PoolConfig, grow, joints_of, relative_poses
+from eda.assembly.pool import NO_POSES, Joint, PoolConfig, grow, held, joints_of, relative_poses
 from eda.assembly.propose import ProposeConfig, propose
+from eda.assembly.refine import refine
 from eda.assembly.rigid import Units
 from eda.errors import InputError
 
@@ -99,7 +100,7 @@ def rank(
     if config.refine and len(found.placed.T) > 1:
         parts, sampled, matched = units.evidence(evidence), samples[:, units.first], units.matches(matches or {})
         joints = _joints(parts, sampled, matched, config, progress, out_of_time)
-        found = _searched(parts, joints, units.grouped, config, progress, out_of_time)
+        found = _searched(parts, joints, sampled, units.grouped, config, progress, out_of_time)
     progress("ranking", 1.0)
     as_they_are = len(samples) and not len(found) and (out_of_time() or not config.refine)
     if as_they_are:
@@ -113,17 +114,33 @@ def rank(
 def _searched(
     evidence: Evidence,
     joints: list[Joint],
+    samples: np.ndarray,
     anchored: bool,
     config: RankConfig,
     progress: Progress,
     out_of_time: Callable[[], bool],
 ) -> Assemblies:
-    """Assemblies of refined joints; with the first piece in all of them, if they are anchored there."""
+    """Assemblies of refined joints, and samples refined as they are; with the first piece in all of them, if they are
+    anchored there.
+    """
     progress("growing assemblies", 0.0)
     grown = grow(evidence, joints, config.pool, anchor=0 if anchored else None)
+    if evidence.regime.docks and len(evidence) > 2 and not out_of_time():
+        progress("refining samples", 0.0)
+        grown = Assemblies.cat([grown, _wholes(evidence, samples, anchored, config)]).best(
+            evidence, 4 * config.pool.beam
+        )
     progress("docking left over pieces", 0.0)
     mended = [_repaired(evidence, grown[[k]], config, out_of_time) for k in range(min(config.repaired, len(grown)))]
     return Assemblies.cat([*mended, grown])
+
+
+def _wholes(evidence: Evidence, samples: np.ndarray, anchored: bool, config: RankConfig) -> Assemblies:
+    """Samples, refined with all pieces at once, and without those that do not hold: small pieces are pulled into their
+    place by all neighbours together where no joint alone would hold.
+    """
+    found = held(evidence, refine(evidence, samples), config.pool)
+    return found[np.flatnonzero(found.placed[:, 0])] if anchored else found
 
 
 def _joints(
