@@ -15,7 +15,7 @@ from eda.assembly.motion import act, inverse
 # How many of the nearest points are asked whether a point touches them, and whether it lies behind them. Of a wall that
 # is no thicker than its points are apart, the few nearest may all lie on the far side, and behind these is what is
 # beside the wall as well.
-TOUCHED, BEHIND = 4, 12
+TOUCHED, BEHIND = 4, 10
 # Lengths in units of the spacing of points: how wide the band beside a break is that pulls, how far apart points in
 # contact may lie, how far apart the two surfaces there, how deep a point must lie to be inside; and how far apart
 # points of a surface that goes on across a break may lie, and how far apart their tangent planes.
