@@ -59,16 +59,18 @@ def measured(options: argparse.Namespace) -> list[dict]:
     chosen = np.linspace(0, len(examples) - 1, min(options.pairs, len(examples))).round().astype(int)
     for number, example in enumerate(examples):
         if number in chosen:
-            rows += [{"pair": number, **joint} for joint in joints(example, model, rng)]
+            of = {"room": example.name.partition("-")[0], "pair": number}
+            rows += [{**of, **joint} for joint in joints(example, model, rng)]
             if options.json:
                 write_atomically(options.json, "".join(json.dumps(row) + "\n" for row in rows).encode())
     return rows
 
 
 def report(rows: list[dict]) -> None:
-    """The coefficients, and how well they do on pairs that were left out of the fit, a tenth at a time."""
+    """The coefficients, and how well they do on rooms that were left out of the fit, a tenth at a time."""
     numbers, right = np.array([row["agreement"] for row in rows]), np.array([row["right"] for row in rows], dtype=float)
-    tenth = np.array([row["pair"] for row in rows]) % 10
+    _, room = np.unique([row["room"] for row in rows], return_inverse=True)
+    tenth = room % 10
     likely = np.zeros(len(rows))
     for left_out in range(10):
         others = calibrate(numbers[tenth != left_out], right[tenth != left_out], fitted="", ridge=RIDGE)
@@ -76,7 +78,7 @@ def report(rows: list[dict]) -> None:
     auc = (likely[right == 1][:, None] > likely[right == 0]).mean()
     fitted = calibrate(numbers, right, fitted="", ridge=RIDGE)
     pairs = len({row["pair"] for row in rows})
-    print(f"{len(rows)} joints of {pairs} pairs, {right.mean():.0%} of them right; of pairs left out of the fit:")
+    print(f"{len(rows)} joints of {pairs} pairs, {right.mean():.0%} of them right; of rooms left out of the fit:")
     print(f"AUC {auc:.3f}, calibration error {expected_calibration_error(likely, right):.3f}")
     print(tuple(round(weight, 3) for weight in fitted.weights), round(fitted.bias, 3))
 

@@ -22,8 +22,8 @@ from eda.assembly import (
 )
 from eda.assembly.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.confidence import SHERDS, Calibration
-from eda.assembly.dock import merged
-from eda.assembly.pool import PoolConfig, held
+from eda.assembly.dock import docked, merged
+from eda.assembly.pool import PoolConfig, held, together
 from eda.assembly.rank import DOUBT
 
 DENSITY = 110.0
@@ -106,6 +106,31 @@ def test_what_does_not_hold_is_taken_out_one_by_one():
     scattered = true.copy()
     scattered[:, :3, 3] += 9 * np.arange(4)[:, None]
     assert len(held(evidence, scattered[None], PoolConfig())) == 0
+
+
+def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
+    """Two slices of one block and two of another, far from each other in the sample."""
+    evidence, true = taken_apart([*slices(3, DENSITY)[:2], *slices(6, DENSITY, seed=4)[4:6]])
+    apart = true.copy()
+    apart[2:, :3, 3] += 6
+    found = held(evidence, apart[None], PoolConfig())
+    both = Assemblies.judged(evidence, apart[None].repeat(2, 0), np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
+    assert found.placed[0].tolist() == both.placed[both.score.argmax()].tolist()
+    assert held(evidence, apart[None], PoolConfig(), anchor=0).placed.tolist() == [[True, True, False, False]]
+    assert held(evidence, apart[None], PoolConfig(), anchor=3).placed.tolist() == [[False, False, True, True]]
+    for config in (SAMPLED, QUICK):
+        assert rank(evidence, apart[None], config)[0].placed.sum() == 2
+    assert together(evidence, both).all()
+    assert not together(evidence, Assemblies.judged(evidence, apart[None], np.ones((1, 4), dtype=bool))).any()
+
+
+def test_a_piece_is_docked_to_the_rest_as_that_is_without_it():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    one = Assemblies.judged(evidence, true[None], np.ones((1, 3), dtype=bool))
+    found = docked(evidence, one, 2, PoolConfig(), QUICK.propose)
+    wanted = Assemblies.judged(evidence, found.poses, found.placed)
+    assert len(found)
+    np.testing.assert_allclose(found.score, wanted.score)
 
 
 def test_polishing_never_makes_an_assembly_worse(monkeypatch):

@@ -66,7 +66,7 @@ def test_several_folders_are_one_dataset(tmp_path, examples, number):
 
 @pytest.mark.parametrize("folders", ["", "a+", "+b", "a++b"])
 def test_a_plus_without_a_folder_is_refused(folders):
-    with pytest.raises(InputError, match="names no folder beside a"):
+    with pytest.raises(InputError, match="names no folder"):
         Dataset.named(folders)
 
 

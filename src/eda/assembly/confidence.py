@@ -7,17 +7,15 @@ Of sherds, a logistic regression on a few features. Its coefficients are literal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit
 
+from eda.assembly.evidence import Evidence
 from eda.assembly.features import assembly_features, joint_features, mean_support, piece_features
+from eda.assembly.judge import Judgement
 from eda.errors import InputError
-
-if TYPE_CHECKING:
-    from eda.assembly.evidence import Evidence
-    from eda.assembly.judge import Judgement
 
 
 @dataclass(frozen=True)

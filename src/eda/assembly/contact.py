@@ -1,7 +1,7 @@
 """What it means that two pieces fit, for sherds that meet at their breaks as for scans that overlap.
 
-A regime says which points pull on which (`patches`), how much a piece can gain (`mass`), what two pieces gain where
-they meet (`meet`), and how sure that makes (`confidence`). Everything else, from refinement to ranking, is the same.
+A regime says which points pull on which (`patches`), how much a piece can gain (`mass`), and what two pieces gain where
+they meet (`meet`). Everything else, from refinement to ranking, is the same, but for how sure one may be.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 
-from eda.assembly.confidence import Confidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
 from eda.kernels.nearest import NearestTable
@@ -89,7 +88,6 @@ class Regime(Protocol):
     """What it means that two pieces fit."""
 
     docks: bool  # whether geometry alone suggests where a piece may go
-    confidence: Confidence  # how sure one may be of what is found
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The points of a piece that pull, by kind; the first kind alone suggests where another piece may go."""

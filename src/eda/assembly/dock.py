@@ -16,7 +16,7 @@ from eda.assembly.assemblies import Assemblies
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
-from eda.assembly.pool import PoolConfig, holding, joints_of, with_piece
+from eda.assembly.pool import PoolConfig, holding, joints_of, together, with_piece
 from eda.assembly.propose import ProposeConfig, propose
 from eda.assembly.sherds import GAP, REACH
 
@@ -55,7 +55,7 @@ def docked(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, 
         return Assemblies.none(len(evidence))
     rough = with_piece(evidence, rest, [(0, piece, joint.relative) for joint in joints[:3]])
     found = rough.polished(evidence)
-    return found[np.flatnonzero(holding(found, config))].best(evidence, len(found))
+    return found[np.flatnonzero(holding(found, config) & together(evidence, found))].best(evidence, len(found))
 
 
 def repaired(

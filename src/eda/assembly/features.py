@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from eda.assembly.evidence import Evidence
-    from eda.assembly.judge import Judgement
+from eda.assembly.evidence import Evidence
+from eda.assembly.judge import Judgement
 
 ASSEMBLY_FEATURES = ("score", "worst piece", "support")
 PIECE_FEATURES = ("gain", "best joint", "score", "margin", "placed")

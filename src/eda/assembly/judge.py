@@ -30,6 +30,7 @@ class Judgement:
     bad: np.ndarray  # (K, N, N) contacts as they should not be
     seam: np.ndarray  # (K, N, N) points of i from which the surface goes on to j
     inside: np.ndarray  # (K, N, N) points of i inside j
+    gain: np.ndarray  # (K, N, N) what that is worth to piece i
     joints: np.ndarray  # (K, N, N) symmetric: what each pair adds to the score, both ways together
     pieces: np.ndarray  # (K, N) what each piece gained of what it could
     score: np.ndarray  # (K,) 0 if nothing touches, about 1 if all breaks are closed; seams can make it more
@@ -57,4 +58,4 @@ def judge(
     gain = good - bad + SEAM_WEIGHT * np.minimum(seam, SEAM_PER_CONTACT * good) - INSIDE_WEIGHT * inside
     both_ways = (gain + gain.swapaxes(1, 2)) / mass
     pieces = gain.sum(axis=2) / evidence.masses
-    return Judgement(good, bad, seam, inside, both_ways, pieces, gain.sum(axis=(1, 2)) / mass)
+    return Judgement(good, bad, seam, inside, gain, both_ways, pieces, gain.sum(axis=(1, 2)) / mass)

@@ -12,7 +12,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -118,15 +118,17 @@ def _one_core() -> Iterator[None]:
     """Let this thread see one core.
 
     KISS-Matcher's threads race: once in some hundred times the same clouds would get other features, and another pose.
-    How many it starts cannot be set, but the libraries under it start none where they see one core at their first use.
-    Where a system has no such masks (macOS, Windows) the race stays.
+    How many it starts cannot be set, but what it starts keeps to the core that its first use sees, and does not race
+    there. Where a system has no such masks (macOS, Windows), or allows none, the race stays.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     seen = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(seen)[threading.get_native_id() % len(seen)]})  # not the same one for all
+    with suppress(OSError):
+        os.sched_setaffinity(0, {sorted(seen)[threading.get_native_id() % len(seen)]})  # not the same one for all
     try:
         yield
     finally:
-        os.sched_setaffinity(0, seen)
+        with suppress(OSError):
+            os.sched_setaffinity(0, seen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from eda.assembly.assemblies import SAME, Assemblies, distinct, largest_move
 from eda.assembly.evidence import Evidence
@@ -146,17 +147,43 @@ def with_piece(evidence: Evidence, beam: Assemblies, offers: list[tuple[int, int
     return Assemblies(poses, placed, before.score + added.score, before.pieces + added.pieces)
 
 
-def held(evidence: Evidence, poses: np.ndarray, config: PoolConfig) -> Assemblies:
-    """Assemblies (K, N, 4, 4) without the pieces that do not hold there, taken out one after the other."""
-    found = Assemblies.judged(evidence, poses, np.ones(poses.shape[:2], dtype=bool))
-    for _ in range(len(evidence) - 2):
-        loose = np.flatnonzero(~holding(found, config))
-        if not len(loose):
-            break
-        placed = found.placed.copy()
-        placed[loose, np.where(placed, found.pieces, np.inf)[loose].argmin(axis=1)] = False
-        found = Assemblies.judged(evidence, poses, placed)
-    return found[np.flatnonzero(holding(found, config))]
+def held(evidence: Evidence, poses: np.ndarray, config: PoolConfig, anchor: int | None = None) -> Assemblies:
+    """Assemblies (K, N, 4, 4) without the pieces that do not hold there, taken out one after the other, and of the rest
+    the part that gains most. With an anchor, which is never taken out, the part with this piece.
+    """
+    gain, placed = judge(evidence, poses).gain, np.ones(poses.shape[:2], dtype=bool)
+    for _ in range(len(evidence)):
+        pieces = (gain * placed[:, None]).sum(axis=2) / evidence.masses
+        loose = placed & (pieces <= config.least_gain)
+        if anchor is not None:
+            loose[:, anchor] = False
+        rows = np.flatnonzero(loose.any(axis=1))
+        placed[rows, np.where(loose, pieces, np.inf)[rows].argmin(axis=1)] = False
+    parts = [_largest_part(one, some, anchor) for one, some in zip(gain, placed, strict=True)]
+    placed = np.array(parts, dtype=bool).reshape(placed.shape)
+    found = Assemblies.judged(evidence, poses, placed)
+    return found[np.flatnonzero(holding(found, config) & (placed.sum(axis=1) > 1))]
+
+
+def _largest_part(gain: np.ndarray, placed: np.ndarray, anchor: int | None) -> np.ndarray:
+    """(N,) of the pieces placed, those that hang together by joints of gain (N, N), and gain most."""
+    parts = _parts(gain, placed)
+    if anchor is not None:
+        return placed & (parts == parts[anchor])
+    within = [gain[np.ix_(parts == part, parts == part)].sum() for part in range(parts.max() + 1)]
+    return placed & (parts == int(np.argmax(within)))
+
+
+def _parts(gain: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """(N,) the number of the part of every piece; those not placed are parts of their own."""
+    return connected_components((gain + gain.T > 0) & placed & placed[:, None], directed=False)[1]
+
+
+def together(evidence: Evidence, assemblies: Assemblies) -> np.ndarray:
+    """(K,) whether the pieces placed are one part, and not several between which nothing holds."""
+    gain = judge(evidence, assemblies.poses, assemblies.placed).gain
+    every = zip(gain, assemblies.placed, strict=True)
+    return np.array([len(np.unique(_parts(one, placed)[placed])) <= 1 for one, placed in every], dtype=bool)
 
 
 def holding(assemblies: Assemblies, config: PoolConfig) -> np.ndarray:

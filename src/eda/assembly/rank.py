@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eda.assembly.assemblies import Assemblies, contradict, distinct, same_shape
-from eda.assembly.confidence import Confidence, Seen
+from eda.assembly.confidence import SHERDS, Confidence, Seen
 from eda.assembly.dock import repaired
 from eda.assembly.evidence import Evidence
 from eda.assembly.features import mean_support
@@ -27,12 +27,15 @@ from eda.assembly.pool import NO_POSES, Joint, PoolConfig, grow, held, joints_of
 from eda.assembly.propose import ProposeConfig, propose
 from eda.assembly.refine import refine
 from eda.assembly.rigid import Units
+from eda.assembly.scans import Scan, Trusted
 from eda.errors import InputError
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
 
 # Samples that agree with nothing, thought beside those that were drawn: that two of two agree does not say much.
 DOUBT = 8
+# Samples that are refined as wholes at once.
+AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -125,22 +128,33 @@ def _searched(
     """
     progress("growing assemblies", 0.0)
     grown = grow(evidence, joints, config.pool, anchor=0 if anchored else None)
-    if evidence.regime.docks and len(evidence) > 2 and not out_of_time():
-        progress("refining samples", 0.0)
-        grown = Assemblies.cat([grown, _wholes(evidence, samples, anchored, config)]).best(
-            evidence, 4 * config.pool.beam
-        )
+    if evidence.regime.docks and len(evidence) > 2:
+        wholes = _wholes(evidence, samples, 0 if anchored else None, config, progress, out_of_time)
+        grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.pool.beam)
     progress("docking left over pieces", 0.0)
     mended = [_repaired(evidence, grown[[k]], config, out_of_time) for k in range(min(config.repaired, len(grown)))]
     return Assemblies.cat([*mended, grown])
 
 
-def _wholes(evidence: Evidence, samples: np.ndarray, anchored: bool, config: RankConfig) -> Assemblies:
+def _wholes(
+    evidence: Evidence,
+    samples: np.ndarray,
+    anchor: int | None,
+    config: RankConfig,
+    progress: Progress,
+    out_of_time: Callable[[], bool],
+) -> list[Assemblies]:
     """Samples, refined with all pieces at once, and without those that do not hold: small pieces are pulled into their
-    place by all neighbours together where no joint alone would hold.
+    place by all neighbours together where no joint alone would hold. Some at a time, since it may take long.
     """
-    found = held(evidence, refine(evidence, samples), config.pool)
-    return found[np.flatnonzero(found.placed[:, 0])] if anchored else found
+    found: list[Assemblies] = []
+    for first in range(0, len(samples), AT_ONCE):
+        if out_of_time():
+            break
+        progress("refining samples", first / len(samples))
+        refined = refine(evidence, samples[first : first + AT_ONCE])
+        found.append(held(evidence, refined, config.pool, anchor))
+    return found
 
 
 def _joints(
@@ -199,7 +213,7 @@ def _candidates(
     support = _support(evidence, best, samples, config)
     judged, shared = judge(evidence, best.poses, best.placed), mean_support(support, best.placed)
     seen = Seen(evidence, judged, best.placed, known, margin, support)
-    sure = config.confidence or evidence.regime.confidence
+    sure = config.confidence or (Trusted() if isinstance(evidence.regime, Scan) else SHERDS)
     joints = sure.joints(seen) * (judged.good + judged.bad > 0)
     joints = np.maximum(joints, joints.swapaxes(1, 2))
     pieces = sure.pieces(seen) * (joints > 0).any(axis=2)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.sparse.csgraph import minimum_spanning_tree
 
-from eda.assembly.confidence import Calibration, Confidence, Seen
+from eda.assembly.confidence import Calibration, Seen
 from eda.assembly.contact import Patch, Touch
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act
 from eda.lie import SE3
-from eda.nn.surfaces import Surface, agreement
+from eda.nn.surfaces import FARTHEST, Surface, agreement
 
-# How near is near, in units of the spacing of points.
-REACH = 2.0
-# Scans that are trusted less than this do not touch.
-LEAST_TRUST = 0.01
+# How near is near, in units of the spacing of points; and of which share of the points something has to be near.
+REACH, LEAST_NEAR = 2.0, 0.01
 TRUST = Calibration(
     (1.335, 0.236, -0.185, -1.333, -38.04, 6.537, -7.922, 0.713, 1.0, 0.117, 0.433, -0.035),
     14.965,
@@ -33,24 +32,31 @@ class Trusted:
 
     def joints(self, seen: Seen) -> np.ndarray:
         """(K, N, N)."""
-        return seen.judged.good / seen.evidence.masses[:, None]
+        return seen.judged.good
 
     def pieces(self, seen: Seen) -> np.ndarray:
         """(K, N)."""
         return self.joints(seen).max(axis=2)
 
     def whole(self, seen: Seen) -> np.ndarray:
-        """(K,): every piece has to be in its place, but for one, which says where the others belong."""
-        likely = np.where(seen.placed & ~seen.known, self.pieces(seen), 1)
-        surest = np.where(seen.placed, likely, 0).max(axis=1)
-        return likely.prod(axis=1) / np.maximum(surest, LEAST_TRUST)
+        """(K,): the surest joints by which all pieces hang together have to be right; none if they do not."""
+        likely = np.where(seen.known[:, None] & seen.known, 1, self.joints(seen))
+        return np.array([_hanging(one[np.ix_(rows, rows)]) for one, rows in zip(likely, seen.placed, strict=True)])
+
+
+def _hanging(likely: np.ndarray) -> float:
+    """The product over the joints (n, n) of the surest tree, 0 if there is none."""
+    if len(likely) < 2:
+        return 1.0
+    cost = np.where(likely > 0, 1 - np.log(np.where(likely > 0, likely, 1)), 0)  # one a joint, since 0 is no joint
+    tree = minimum_spanning_tree(np.triu(cost, 1))
+    return float(np.exp(tree.nnz - tree.sum())) if tree.nnz == len(likely) - 1 else 0.0
 
 
 class Scan:
     """The regime of scans."""
 
     docks = False
-    confidence: Confidence = Trusted()
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """All points."""
@@ -58,24 +64,24 @@ class Scan:
         return (Patch.of(fragment, np.ones(len(rows)), rows, side=0),)
 
     def mass(self, fragment: Fragment) -> float:
-        """How many points there are: scans may overlap in all of them."""
-        return float(len(fragment.points))
+        """Every scan counts alike, however large."""
+        return 1.0
 
     def meet(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> tuple[Touch, Touch]:
-        """All points are as good as the joint is likely; nothing is inside a surface."""
+        """A joint is as good for both as it is likely; nothing is inside a surface."""
         likely, none = trust(piece, other, relative, spacing), np.zeros(len(relative))
-        here, there = (Touch(len(one.points) * likely, none, none, none) for one in (piece, other))
-        return here, there
+        return Touch(likely, none, none, none), Touch(likely, none, none, none)
 
 
 def trust(piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> np.ndarray:
     """(K,) how likely two scans lie rightly to each other at relative poses (K, 4, 4); 0 where they do not touch."""
     reach = REACH * spacing
     middle = act(relative, piece.center[None])[:, 0]
-    near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < piece.radius + other.radius + reach)
-    likely = np.zeros(len(relative))
-    likely[near] = TRUST(agreements(piece, other, relative[near], reach))
-    return np.where(likely < LEAST_TRUST, 0, likely)
+    within = piece.radius + other.radius + FARTHEST * reach
+    near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < within)
+    numbers, likely = agreements(piece, other, relative[near], reach), np.zeros(len(relative))
+    likely[near] = np.where(numbers[:, 0] > np.log(LEAST_NEAR), TRUST(numbers), 0)
+    return likely
 
 
 def agreements(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) -> np.ndarray:

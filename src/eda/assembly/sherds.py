@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.confidence import SHERDS, Confidence
 from eda.assembly.contact import Patch, Touch
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, inverse
@@ -28,7 +27,6 @@ class Fracture:
     """The regime of sherds."""
 
     docks = True
-    confidence: Confidence = SHERDS
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The break, and the band of outer surface beside it."""

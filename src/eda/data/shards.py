@@ -105,7 +105,7 @@ class Dataset(Sequence[Example]):
         """One folder, or several joined by +."""
         parts = [folders] if Path(folders).is_dir() else folders.split("+")
         if not all(parts):
-            raise InputError(f"{folders!r} names no folder beside a +: join folders as in first+second")
+            raise InputError(f"{folders!r} names no folder: join several as in first+second")
         return Dataset(*parts)
 
     @property
