@@ -81,6 +81,14 @@ def test_too_few_points_match_nothing_or_something_rigid_but_never_crash(count):
 
 
 @needs_matcher
+def test_scans_that_repeat_their_points_bring_nothing_down(views):
+    """Whether or not anything matches then."""
+    best = assemble([np.repeat(view[::4], 3, axis=0) for view in views], model="none").best
+    assert np.isfinite(best.poses).all()
+    assert 0 <= best.probability <= 1
+
+
+@needs_matcher
 def test_points_that_coincide_match_nothing():
     same = np.tile([[1.0, 2.0, 3.0]], (500, 1))
     assert match([same, same])[0, 1].shape == (0, 4, 4)

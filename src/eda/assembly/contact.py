@@ -78,7 +78,7 @@ def closeness(
 class Touch:
     """What the points of one piece meet on another, in K assemblies; all (K,)."""
 
-    good: np.ndarray  # contacts as they should be
+    good: np.ndarray  # contacts as they should be; of scans, how likely they are
     bad: np.ndarray  # contacts as they should not be
     seam: np.ndarray  # points beside a joint from which the surface goes on to the other piece
     inside: np.ndarray  # points behind the other's surface

@@ -18,7 +18,7 @@ from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
 from eda.assembly.pool import PoolConfig, holding, joints_of, together, with_piece
 from eda.assembly.propose import ProposeConfig, propose
-from eda.assembly.sherds import GAP, REACH
+from eda.assembly.sherds import OPPOSED, REACH
 
 # Of a piece against the rest: there is much to lean on, so the right place comes early among them.
 PROPOSALS = 48
@@ -36,7 +36,7 @@ def merged(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragmen
         for b in range(len(pieces)):
             if a != b:
                 distance, index = trees[b].query(points[a], distance_upper_bound=REACH * evidence.spacing)
-                facing = (normals[a] * normals[b][index.clip(max=len(points[b]) - 1)]).sum(axis=1) < -GAP
+                facing = (normals[a] * normals[b][index.clip(max=len(points[b]) - 1)]).sum(axis=1) < OPPOSED
                 covered |= np.isfinite(distance) & facing
         open_break.append(np.where(covered, 0.0, evidence.fragments[i].break_probability))
     return Fragment(np.concatenate(points), np.concatenate(normals), np.concatenate(open_break))

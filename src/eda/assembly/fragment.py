@@ -20,6 +20,7 @@ MOST_POINTS = 1500
 # The share of points on a break in usual puzzles, which a probability must exceed to speak for a break; and the odds,
 # relative to that, from which on more would prove no more.
 USUAL_SHARE, SURE_ODDS = 0.12, 8.0
+LEAST_SPACING = 1e-9  # where all points coincide
 
 
 @dataclass(frozen=True)
@@ -84,5 +85,6 @@ class Fragment:
 
     @cached_property
     def spacing(self) -> float:
-        """The usual distance between neighbouring points."""
-        return float(np.median(self.tree.query(self.points, k=2)[0][:, 1]))
+        """The usual distance between neighbouring points, of those that coincide one: files may repeat points."""
+        places = np.unique(self.points, axis=0)
+        return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1])) if len(places) > 1 else LEAST_SPACING

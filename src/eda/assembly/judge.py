@@ -1,8 +1,9 @@
-"""Judging an assembly without its solution: do breaks lie on breaks, and does nothing lie inside anything else?
+"""Judging an assembly without its solution: do breaks lie on breaks, and does nothing lie inside anything else? Of
+scans: how likely do they lie rightly on each other?
 
 In: evidence and poses. Out: scores that are sums over joints (pairs of pieces), so a part can be judged on its own.
 
-    score = (good - bad + seam / 2 - 4 inside) / what the breaks alone could gain
+    score = (good - bad + seam / 2 - 4 inside) / what the pieces could gain by their breaks alone
 
 The weights are those of a conditional logit that picks the right one of some 200 refined placements of two pieces.
 Seams count only beside contacts, so pieces that do not touch gain nothing.
@@ -26,14 +27,14 @@ SEAM_PER_CONTACT = 4.0
 class Judgement:
     """K assemblies of N pieces; [k, i, j] is what the points of piece i meet on piece j."""
 
-    good: np.ndarray  # (K, N, N) contacts as they should be
+    good: np.ndarray  # (K, N, N) contacts as they should be; of scans, how likely they are
     bad: np.ndarray  # (K, N, N) contacts as they should not be
     seam: np.ndarray  # (K, N, N) points of i from which the surface goes on to j
     inside: np.ndarray  # (K, N, N) points of i inside j
     gain: np.ndarray  # (K, N, N) what that is worth to piece i
     joints: np.ndarray  # (K, N, N) symmetric: what each pair adds to the score, both ways together
     pieces: np.ndarray  # (K, N) what each piece gained of what it could
-    score: np.ndarray  # (K,) 0 if nothing touches, about 1 if all breaks are closed; seams can make it more
+    score: np.ndarray  # (K,) 0 if nothing touches, about 1 if all breaks are closed; seams and many scans make it more
 
 
 def judge(

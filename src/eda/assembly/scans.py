@@ -2,7 +2,7 @@
 
 How much two scans overlap says little of whether they do so rightly: a room turned by half a turn may overlap itself
 by more. So a joint gains the probability that it is right, by how its surfaces agree (`nn/surfaces.py`), and no more if
-it is large. That agreement is the same for sofas, corridors and streets; it is weighed by a logistic regression.
+it is large. What speaks for it is weighed by a logistic regression.
 """
 
 from __future__ import annotations

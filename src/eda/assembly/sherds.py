@@ -19,6 +19,8 @@ TOUCHED, BEHIND = 4, 10
 # contact may lie, how far apart the two surfaces there, how deep a point must lie to be inside; and how far apart
 # points of a surface that goes on across a break may lie, and how far apart their tangent planes.
 SEAM, REACH, GAP, DEPTH, STEP, LEVEL = 3.0, 1.5, 0.5, 0.25, 2.0, 0.3
+# The cosine from which normals are opposed.
+OPPOSED = -0.5
 # What a point in contact is worth where nothing is known of its being on a break: surfaces that fit are worth a little.
 FIT = 0.4
 
@@ -81,7 +83,7 @@ class _Meeting:
     def flush(self, spacing: float) -> np.ndarray:
         """(M, q) which points lie on each other, with opposed normals."""
         apart = np.maximum(np.abs(self.height), np.abs(self.own_height))
-        return (self.distance < REACH * spacing) & (self.cosine < -0.5) & (apart < GAP * spacing)
+        return (self.distance < REACH * spacing) & (self.cosine < OPPOSED) & (apart < GAP * spacing)
 
     def level(self, spacing: float) -> np.ndarray:
         """(M, q) which points lie beside each other on one smooth surface."""

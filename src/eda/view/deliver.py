@@ -29,8 +29,8 @@ _FRAME_DISCS = 2400
 _REPORT_POINTS = 60_000  # of all pieces in the report
 _REPORT_PIECE = 3000  # points of one piece at most
 _SCORE = (
-    "0 if nothing touches, about 1 if all breaks are closed (of scans: if all points overlap); surfaces that go on "
-    "across seams add to it"
+    "0 if nothing touches, about 1 if all breaks are closed (of two scans: how likely they are right); surfaces that "
+    "go on across seams add to it"
 )
 
 
