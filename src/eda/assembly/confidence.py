@@ -106,9 +106,9 @@ class Calibrated:
         return self.assembly(assembly_features(seen.judged, seen.placed, mean_support(seen.support, seen.placed)))
 
 
-_ON = "127 puzzles of 2 to 8 pieces of unseen kinds by fracture-small"
+_ON = "144 puzzles of 2 to 8 pieces of unseen kinds by fracture-small"
 SHERDS = Calibrated(
-    joint=Calibration((-0.559, 0.433, 2.311, 5.753, 2.01, 2.275), -2.774, f"263 joints of {_ON}"),
-    piece=Calibration((1.295, 0.956, 3.587, 1.633, 1.339), -1.458, f"329 pieces of {_ON}"),
-    assembly=Calibration((4.513, 1.393, 4.429), -1.627, f"127 assemblies of {_ON}"),
+    joint=Calibration((-1.71, 0.707, 1.071, 4.762, 1.947, 1.776), -3.352, f"427 joints of {_ON}"),
+    piece=Calibration((1.392, -0.126, 3.703, 1.895, 0.0), -0.858, f"433 pieces of {_ON}"),
+    assembly=Calibration((2.365, 3.01, 3.698), -2.863, f"144 assemblies of {_ON}"),
 )
