@@ -17,31 +17,28 @@ if TYPE_CHECKING:
     from eda.evaluate import Answer, Evaluation, Sampling
     from eda.model import Eda
 
+# What options of more than a line are for.
+DATA = (
+    "Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
+    "rooms:KEY=VALUE,... or KIND:PATH."
+)
+PREDICTIONS = "Score the poses in this file, of any system, instead of a model."
+PROTOCOL = "pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
+POINTS = "Points of a puzzle that the network sees, about; as in training, if not given."
+EXPORT_INPUTS = "Write the pieces as a system is given them into this folder, and stop."
+
 
 def evaluate(
-    data: Annotated[
-        str,
-        typer.Option(
-            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
-            "rooms:KEY=VALUE,... or KIND:PATH."
-        ),
-    ],
+    data: Annotated[str, typer.Option(help=DATA)],
     model: Annotated[Path | None, typer.Option(help="A model file, or the name of a model that ships.")] = None,
-    predictions: Annotated[
-        Path | None, typer.Option(help="Score the poses in this file, of any system, instead of a model.")
-    ] = None,
-    protocol: Annotated[
-        str, typer.Option(help="pairwise, breaking_bad, breaking_bad_anchored, registration or breaks.")
-    ] = "pairwise",
+    predictions: Annotated[Path | None, typer.Option(help=PREDICTIONS)] = None,
+    protocol: Annotated[str, typer.Option(help=PROTOCOL)] = "pairwise",
     samples: Annotated[int, typer.Option(min=1, help="Assemblies of a puzzle; its figures are their means.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Runs with other noise, for the ± of the table.")] = 3,
     solver: Annotated[str, typer.Option(help="Of the flow, e.g. rk1 or rk4.")] = "rk4",
     steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 1,
-    points: Annotated[
-        int | None,
-        typer.Option(min=8, help="Points of a puzzle that the network sees, about; as in training, if not given."),
-    ] = None,
+    points: Annotated[int | None, typer.Option(min=8, help=POINTS)] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first puzzles.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the turns of the pieces and of the noise.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
@@ -49,9 +46,7 @@ def evaluate(
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write a line for every assembly.")] = None,
     markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the table.")] = None,
     save_predictions: Annotated[Path | None, typer.Option(help="Write the assemblies.")] = None,
-    export_inputs: Annotated[
-        Path | None, typer.Option(help="Write the pieces as a system is given them into this folder, and stop.")
-    ] = None,
+    export_inputs: Annotated[Path | None, typer.Option(help=EXPORT_INPUTS)] = None,
 ) -> None:
     """Measure how well puzzles are assembled. Every convention is described in docs/evaluate.md."""
     from eda.data.sources import open_examples
