@@ -1,7 +1,7 @@
 """A dozen puzzles and scans with fixed seeds, and what the assembler and the evaluation give for them.
 
-`python tests/golden/cases.py` writes `golden.json` anew. Do that only when a change of behaviour is meant, and say so in
-the commit: the file is what shows that a change of the code alone changes no result.
+`python tests/golden/cases.py` writes `golden.json` anew. Do that only when a change of behaviour is meant, and say so
+in the commit: the file is what shows that a change of the code alone changes no result.
 """
 
 from __future__ import annotations
