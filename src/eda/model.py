@@ -6,7 +6,6 @@ In: `Pieces`. Out: their velocity v_X(g) = f(gX) g, the training loss, and sampl
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,11 +13,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
-from eda.atomic import write_atomically
 from eda.errors import InputError
 from eda.field import VelocityField
 from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
@@ -27,12 +23,11 @@ from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
+from eda.model_file import read_model_file, write_model_file
 from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss
 from eda.pieces import Pieces, Puzzle
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 from eda.weights import path_of
-
-FILE_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -310,17 +305,7 @@ class Eda(nn.Module):
 
     def save(self, path: str | os.PathLike[str], *, dtype: torch.dtype | None = None) -> None:
         """Write one safetensors file whose header carries the config as JSON; all of it, or nothing."""
-        path = FilePath(path)
-        if not path.parent.is_dir():
-            raise InputError(f"{path}: the folder {path.parent} does not exist")
-        metadata = {
-            "format": "eda",
-            "version": str(FILE_VERSION),
-            "config": json.dumps(dataclasses.asdict(self.config)),
-        }
-        weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in self.state_dict().items()}
-        _check_finite(weights, f"{path}: not saved")
-        write_atomically(path, serialize(weights, metadata))
+        write_model_file(FilePath(path), dataclasses.asdict(self.config), self.state_dict(), dtype)
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:
@@ -328,61 +313,17 @@ class Eda(nn.Module):
 
         Nothing in the file is ever executed.
         """
-        path = path_of(FilePath(path))
-        if not path.is_file():
-            raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
+        file = read_model_file(path_of(FilePath(path)))
         try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                weights = {name: file.get_tensor(name).to(torch.float32) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error})") from error
-        config = _config_of(metadata, path)
-        _check_shapes(config, weights, path)
-        _check_finite(weights, f"{path}: not loaded")
+            config = EdaConfig.from_dict(file.config)
+        except (InputError, TypeError) as error:
+            raise InputError(f"{file.path}: the config of this model cannot be used: {error}") from error
+        # A model that has shapes but no memory, so that no file can ask for more memory than it fills.
+        with torch.device("meta"):
+            file.check_shapes(Eda(config).state_dict())
         model = Eda(config)
-        model.load_state_dict(weights)
+        model.load_state_dict(file.weights)
         return model.to(device)
-
-
-def _config_of(metadata: Mapping[str, str], path: FilePath) -> EdaConfig:
-    if metadata.get("format") != "eda":
-        raise InputError(f"{path}: a safetensors file, but not an Eda model")
-    try:
-        version, values = int(metadata["version"]), json.loads(metadata["config"])
-    except (KeyError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})"
-        ) from error
-    if version < 1:
-        raise InputError(f"{path}: the header of this Eda model is damaged (file version {version})")
-    if version > FILE_VERSION:
-        raise InputError(
-            f"{path}: written by a newer Eda (file version {version}, this one reads up to {FILE_VERSION}); "
-            f"upgrade eda-assembly"
-        )
-    try:
-        return EdaConfig.from_dict(values)
-    except (InputError, TypeError) as error:
-        raise InputError(f"{path}: the config of this model cannot be used: {error}") from error
-
-
-def _check_shapes(config: EdaConfig, weights: Mapping[str, Tensor], path: FilePath) -> None:
-    """Compare with a model that has shapes but no memory, so that no file can ask for more memory than it fills."""
-    with torch.device("meta"):
-        expected = {name: tensor.shape for name, tensor in Eda(config).state_dict().items()}
-    found = {name: tensor.shape for name, tensor in weights.items()}
-    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-    if wrong:
-        raise InputError(f"{path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})")
-
-
-def _check_finite(weights: Mapping[str, Tensor], what: str) -> None:
-    broken = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
-    if broken:
-        raise InputError(f"{what}: weights with NaN or infinite entries, e.g. {broken[0]}")
 
 
 load = Eda.load

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from shapes import TINY, lumpy_pieces
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, load
-from eda.model import FILE_VERSION
+from eda.model_file import FILE_VERSION
 
 # -- weights -----------------------------------------------------------------------------------------------
 
