@@ -17,6 +17,7 @@ SAYS = {
     "03": ["degrees from where it belongs"],
     "04": ["pieces placed; the model is", "model.safetensors"],
     "05": ["1. score", "stranger: fits nowhere", "touches stone 1"],
+    "07": ["keeps the laws of equivariance: True", "on average over 8 bricks"],
     "06": ["4 samples:", "of the points are told right", "wrote"],
 }
 

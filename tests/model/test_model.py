@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded
-from tiny_models import assert_near, model_of, poses_of, two_puzzles
+from support.tiny_models import assert_near, model_of, poses_of, two_puzzles
 
 from eda import Eda, EdaConfig, NetworkConfig, Pieces, Puzzle
 from eda.flow import TAU_SAMPLERS

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from model_files import NAME, WEIGHT, header, network, network_settings, settings, written
+from support.model_files import NAME, WEIGHT, header, network, network_settings, settings, written
 
 from eda import Eda, InputError, load
 from eda.model_file import FILE_VERSION

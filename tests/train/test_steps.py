@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from datasets import tiny_run
-from runs import ALONE, numbers, trained
+from support.runs import ALONE, numbers, trained
 from torch import Tensor
 
 from eda import SE3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import lumpy_example, tiny_run
-from runs import ALONE, Killed, assert_same_bits, silent, trained
+from support.runs import ALONE, Killed, assert_same_bits, silent, trained
 from torch import Tensor
 
 import eda.train.watch
