@@ -1,8 +1,8 @@
 """Shared by the tests of models on disk."""
 
 import pytest
-from model_files import NAME
 from shapes import TINY
+from support.model_files import NAME
 
 from eda import Eda
 

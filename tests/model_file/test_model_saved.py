@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from disks import full_disk
-from model_files import NAME, WEIGHT
 from shapes import TINY
+from support.model_files import NAME, WEIGHT
 
 from eda import Eda, InputError, load
 

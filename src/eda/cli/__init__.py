@@ -12,6 +12,7 @@ from eda.cli.assemble import assemble, models
 from eda.cli.check import check
 from eda.cli.evaluate import evaluate
 from eda.cli.fracture import fracture
+from eda.cli.plugins import load_plugins
 from eda.cli.prepare import prepare
 from eda.cli.rooms import rooms
 from eda.cli.show import show
@@ -41,8 +42,12 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="Import a Python module of yours first. Can be repeated."),
+    ] = None,
 ) -> None:
-    pass
+    load_plugins(plugins or [])
 
 
 for command in (assemble, view, models, fracture, rooms, prepare, show, train, evaluate, check):

@@ -10,7 +10,7 @@ from eda.data.puzzles import FractureSource
 from eda.data.rooms import RoomSource
 from eda.data.shapes import random_shape
 from eda.data.shards import Dataset
-from eda.data.sources import open_examples
+from eda.data.sources import open_examples, register_source
 
 __all__ = [
     "LOST",
@@ -30,4 +30,5 @@ __all__ = [
     "open_examples",
     "open_source",
     "random_shape",
+    "register_source",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from eda.data.shapes import HELD_OUT_KINDS, SHAPES, TRAIN_KINDS
 from eda.data.shards import MANIFEST, Dataset
 from eda.data.source import LeftOut, Source
 from eda.errors import InputError
+from eda.registry import register
 from eda.settings import check_whole
 
 
@@ -36,6 +37,16 @@ class Examples(Protocol):
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Example]: ...
+
+
+_REGISTERED: dict[str, Callable[[str], Examples]] = {}
+
+
+def register_source(kind: str, open: Callable[[str], Examples]) -> None:
+    """Make `KIND:TEXT` a source of puzzles; `open` gets the text. Raises `InputError` where the name is taken."""
+    if kind in ("fracture", "rooms", *SOURCES):
+        raise InputError(f"a source called {kind!r} exists already; choose another name")
+    register(_REGISTERED, "source", kind, open)
 
 
 def open_examples(spec: str) -> Examples:
@@ -50,6 +61,8 @@ def open_examples(spec: str) -> Examples:
         return Rooms.from_settings(_settings([first, *words] if first else []))
     if name in SOURCES:
         return open_source(name, first, **_settings(words))
+    if name in _REGISTERED:
+        return _REGISTERED[name](rest)
     raise InputError(
         f"{spec}: neither a folder nor fracture:KEY=VALUE,... nor rooms:KEY=VALUE,... nor KIND:PATH, where KIND is "
         f"one of {', '.join(SOURCES)}"

@@ -58,9 +58,9 @@ def evaluate_breaks(
 
 def _probability(model: Eda, puzzle: Scattered, thin: Example) -> np.ndarray:
     """(P,) of the thinned example's points, seen as a system is given them."""
-    normals = puzzle.normals(thin) if model.config.network.normals != "absent" else None
+    normals = puzzle.normals(thin) if model.takes_normals else None
     pieces = Pieces.from_clouds(puzzle.clouds(thin), normals)
-    return model.break_probability(pieces.to(device=next(model.parameters()).device)).cpu().numpy()
+    return model.break_probability(pieces.to(device=model.device)).cpu().numpy()
 
 
 def _figures(thin: Example, probability: np.ndarray) -> dict[str, float]:

@@ -19,7 +19,6 @@ from eda.evaluate.predictions import Predictions
 from eda.evaluate.protocols import PROTOCOLS, Protocol, Score
 from eda.evaluate.scatter import Scattered, generator_of, scattered
 from eda.evaluate.summary import Evaluation
-from eda.flow import sample_noise
 from eda.lie import SE3
 from eda.metrics import aligned_on
 from eda.model import Eda
@@ -154,7 +153,7 @@ class _Part:
 
 def _batches(model: Eda, examples: Iterable[Example], sampling: Sampling) -> Iterator[list[_Part]]:
     """Puzzles in order, as many at a time as the bound on points allows, and at least one."""
-    normals = model.config.network.normals != "absent"
+    normals = model.takes_normals
     batch: list[_Part] = []
     room = sampling.batch_points
     for index, puzzle in enumerate(scattered(examples, sampling.seed)):
@@ -171,7 +170,7 @@ def _batches(model: Eda, examples: Iterable[Example], sampling: Sampling) -> Ite
 
 def _sample_batch(model: Eda, batch: list[_Part], sampling: Sampling) -> list[Answer]:
     """The wall time of a batch is shared out by points."""
-    device = next(model.parameters()).device
+    device = model.device
     pieces = Pieces.collate([part.pieces for part in batch]).to(device=device)
     repeats, seconds = [], []
     for repeat in range(sampling.repeats):
@@ -196,11 +195,10 @@ def _sample_batch(model: Eda, batch: list[_Part], sampling: Sampling) -> list[An
 def _noise(model: Eda, batch: list[_Part], sampling: Sampling, repeat: int) -> SE3:
     """(K, N) where the flow begins; every puzzle draws from a generator of its own."""
     draws = [
-        sample_noise(
+        model.sample_noise(
             part.pieces,
-            model.config.noise_std,
-            samples=sampling.samples,
-            generator=generator_of(sampling.seed, part.index, repeat + 1),  # 0 turned the pieces
+            sampling.samples,
+            generator_of(sampling.seed, part.index, repeat + 1),  # 0 turned the pieces
         )
         for part in batch
     ]

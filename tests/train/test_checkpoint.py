@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from eda import InputError
-from eda.train.checkpoint import BEFORE, LAST, load_state, save_state
+from eda.train.checkpoint import LAST, PREVIOUS, load_state, save_state
 
 
 class Trained:
@@ -105,7 +105,7 @@ def test_the_state_before_is_kept(folder):
     loaded = Trained()
     assert loaded.load(folder) == {"step": 2, "used": 4}
     assert same(loaded, Trained().go(2))
-    assert sorted(path.name for path in folder.iterdir()) == [BEFORE]
+    assert sorted(path.name for path in folder.iterdir()) == [PREVIOUS]
 
 
 def test_the_state_of_another_network_is_an_input_error(folder):
@@ -147,15 +147,15 @@ def test_a_damaged_state_falls_back_to_the_one_before(folder, how):
 
 @pytest.mark.parametrize("how", DAMAGE)
 def test_two_damaged_states_are_an_input_error(folder, how):
-    for name in (LAST, BEFORE):
+    for name in (LAST, PREVIOUS):
         DAMAGE[how](folder / name)
-    with pytest.raises(InputError, match=f"damaged; delete {LAST} and {BEFORE}"):
+    with pytest.raises(InputError, match=f"damaged; delete {LAST} and {PREVIOUS}"):
         Trained().load(folder)
 
 
-@pytest.mark.parametrize("present", [LAST, BEFORE])
+@pytest.mark.parametrize("present", [LAST, PREVIOUS])
 def test_a_damaged_state_alone_is_an_input_error(folder, present):
-    for name in {LAST, BEFORE} - {present}:
+    for name in {LAST, PREVIOUS} - {present}:
         (folder / name).unlink()
     cut(folder / present)
     with pytest.raises(InputError, match="damaged"):

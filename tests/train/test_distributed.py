@@ -81,11 +81,13 @@ def two_processes(dataset, tmp_path_factory) -> Path:
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
         pytest.skip("this build of torch has no gloo, which connects processes on CPUs")
     folder = tmp_path_factory.mktemp("two")
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = ["train", *command_of(config_of(dataset.folders[0], accumulate=2)), "--out", str(folder), "--threads", "1"]
     result = subprocess.run(
         [*torchrun, __file__, *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}, capture_output=True, text=True, timeout=300,
+        check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "find_unused_parameters" not in result.stderr

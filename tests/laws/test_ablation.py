@@ -101,30 +101,11 @@ def test_without_correction_the_laws_still_hold():
 # -- (h) ---------------------------------------------------------------------------------------------------
 
 
-class ConstantNetwork:
-    """In place of a network: the same (w, u) for every piece, wherever it is."""
-
-    config = dataclasses.replace(TINY_NETWORK, time_in_encoder=False)
-
-    def __init__(self, velocities: torch.Tensor) -> None:
-        self.velocities = velocities
-
-    def encode(self, *_: object) -> None:
-        pass
-
-    def attune(self, *_: object) -> None:
-        pass
-
-    def relate(self, *_: object) -> torch.Tensor:
-        return self.velocities
-
-
 def test_a_constant_body_twist_leads_from_g_to_g_exp():
     """The curve g_0 exp(tau xi) has the body twist xi all along; its spatial twist is Ad_g xi."""
     pieces, start = lumpy_pieces(3, 12), poses_of(3)
     velocities = torch.randn(3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    pyramid = Eda(EdaConfig(ConstantNetwork.config)).pyramid(pieces)
-    field = VelocityField(ConstantNetwork(velocities), pyramid, body_twist=True)  # type: ignore[arg-type]
+    field = VelocityField(lambda poses, tau: velocities, pieces, body_twist=True)
     twist = spatial_twist(velocities, pieces.centroids())
     arrived = integrate(field, start, solver="rk1", steps=7).final
     torch.testing.assert_close(arrived.matrix(), (start @ SE3.exp(twist)).matrix(), rtol=0, atol=1e-10)

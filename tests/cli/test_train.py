@@ -93,7 +93,7 @@ def interrupted(dataset, killed) -> Path:
     saved, reached = progress_of(killed)["step"], max(logged_steps(killed))
     code, said, complaints = sent_after(long_run(dataset, killed), killed, reached + 2, signal.SIGINT)
     assert (code, complaints) == (0, ""), "it ends cleanly"
-    assert f"going on from step {saved} of 25" in said
+    assert f"resuming at step {saved} of 25" in said
     return killed
 
 
@@ -196,9 +196,9 @@ def test_recipes_are_listed_with_what_they_are():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mystery", "--out", "run"], "no recipe 'mystery'; there are breaking-bad"),
-        (["kitti-3"], "give a folder with --out"),
-        (["kitti-3", "--out", "run"], "no dataset to learn from.*--data"),
+        (["mystery", "--out", "run"], "the recipe 'mystery' is not known here .there are breaking-bad"),
+        (["kitti-3"], "no folder for the run: give one with --out"),
+        (["kitti-3", "--out", "run"], "no dataset to train on.*--data"),
         (["kitti-3", "--out", "run", "--data", "x", "--set", "optimizer.rate=1"], "no setting 'optimizer.rate'"),
         (["kitti-3", "--out", "run", "--data", "nowhere"], "nowhere: not a dataset"),
         (["kitti-3", "--out", "run", "--data", "data", "--validation", "nowhere"], "nowhere: not a dataset"),

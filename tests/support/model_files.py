@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from shapes import TINY
 
 from eda import EdaConfig
-from eda.model import FILE_VERSION
+from eda.model_file import FILE_VERSION
 
 NAME = "model.safetensors"
 WEIGHT = "network.head.output.weight"
