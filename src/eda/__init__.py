@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from eda.lie import SE3
     from eda.model import Eda, EdaConfig, load
     from eda.nn import NetworkConfig
+    from eda.output.save import save_assembly, show_assembly
     from eda.pieces import Pieces, Puzzle
-    from eda.view.saving import save_assembly, show_assembly
 
 __version__ = "0.1.0"
 
@@ -35,8 +35,8 @@ _HOME = {
     "NetworkConfig": "eda.nn",
     "Pieces": "eda.pieces",
     "Puzzle": "eda.pieces",
-    "save_assembly": "eda.view.saving",
-    "show_assembly": "eda.view.saving",
+    "save_assembly": "eda.output.save",
+    "show_assembly": "eda.output.save",
 }
 
 __all__ = [

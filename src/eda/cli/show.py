@@ -36,7 +36,7 @@ def show(
     from eda.atomic import write_atomically
     from eda.data.sources import open_examples
     from eda.errors import InputError
-    from eda.view import SheetStyle, contact_sheet
+    from eda.render import SheetStyle, contact_sheet
 
     _check_output(output, overwrite)
     chosen = _some(cast("Sequence[Example]", open_examples(puzzles)), count, seed)

@@ -12,7 +12,7 @@ def view(
     result: Annotated[Path, typer.Argument(help="The folder that `eda assemble` wrote, or the report in it.")],
 ) -> None:
     """Open the report of an assembly in the browser, or say where it lies if there is no display."""
-    from eda.view.browser import open_report
+    from eda.output.browser import open_report
 
     report = _report_in(result)
     opened = open_report(report)
