@@ -128,9 +128,9 @@ def test_too_few_pieces_and_wrong_places(run, folder, tmp_path):
 def test_the_place_of_the_result_is_checked_before_the_pieces(run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for out, message in {
-        tmp_path: "not empty; choose another folder, or give --overwrite",
-        tmp_path / "notes.txt": "a file, not a folder",
-        tmp_path / "notes.txt" / "out": "cannot be written to",
+        tmp_path: "is not empty; choose another folder, or give --overwrite",
+        tmp_path / "notes.txt": "is a file, not a folder",
+        tmp_path / "notes.txt" / "out": "is not writable",
     }.items():
         code, said = run(tmp_path / "nowhere", out=out)
         assert code == 2

@@ -82,7 +82,7 @@ def test_a_file_that_is_there_is_kept(run, dataset, tmp_path):
     [
         ("nowhere", "page.png", "nowhere"),
         (None, "page.jpg", "PNG"),
-        (None, "no/such/page.png", "no such folder"),
+        (None, "no/such/page.png", "does not exist"),
     ],
 )
 def test_bad_paths_are_said(run, dataset, tmp_path, source, output, message):

@@ -1,4 +1,4 @@
-"""`eda view`: it opens the report of a result, or says where it lies."""
+"""`eda view`: it opens the report of a result, or prints its address."""
 
 import sys
 import webbrowser
@@ -57,7 +57,8 @@ def test_a_browser_that_does_not_start_is_no_failure(result, opened, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("nowhere", "not there"), ("empty", "no report in it"), ("notes.txt", "no report in it")]
+    ("name", "message"),
+    [("nowhere", "does not exist"), ("empty", "contains no report"), ("notes.txt", "contains no report")],
 )
 def test_what_is_no_result_is_an_input_error(tmp_path, opened, name, message):
     (tmp_path / "empty").mkdir()

@@ -1,14 +1,12 @@
-"""The command line: what it prints where, and its exit codes."""
+"""`eda check`: what it prints where, and its exit codes."""
 
 import json
-import os
-import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
+from support.commands import run_command
 from typer.testing import CliRunner
 
 import eda
@@ -16,9 +14,6 @@ import eda.cli
 import eda.evaluate
 from eda import Eda, EdaConfig, InputError, NetworkConfig
 from eda.evaluate import EquivarianceReport, LawResult
-
-COMMAND = Path(sys.executable).parent / "eda"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +33,6 @@ def run(monkeypatch):
     return lambda *arguments: CliRunner().invoke(eda.cli.app, [str(a) for a in arguments])
 
 
-def run_command(*arguments: object) -> subprocess.CompletedProcess:
-    """The installed command in a process of its own."""
-    words = [str(COMMAND), *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, env=ENVIRONMENT, check=False)
-
-
 def report_of(relative: float = 0.0, norm: float = 1.0) -> EquivarianceReport:
     rows = [LawResult("L_R", "turn it", "float32", relative, relative, 1e-6)]
     return EquivarianceReport([*rows, LawResult("L_P", "swap it", "float64", 0.0, 0.0, 1e-13)], norm, 3)
@@ -61,56 +50,11 @@ def reported(monkeypatch):
     return use
 
 
-# -- help and version --------------------------------------------------------------------------------------
-
-
-def test_help_names_the_commands(run):
-    result = run("--help")
-    assert result.exit_code == 0
-    assert "check" in result.output
-    assert "--version" in result.output
-
-
 def test_help_of_check_names_its_options(run):
     result = run("check", "--help")
     assert result.exit_code == 0
     for word in ("--draws", "--seed", "--json", "Exit code 1"):
         assert word in result.output
-
-
-def test_version_is_that_of_the_package(run):
-    result = run("--version")
-    assert result.exit_code == 0
-    assert result.output.strip() == f"eda {eda.__version__}"
-    assert eda.__version__ == version("eda-assembly")
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"]])
-def test_help_does_not_load_torch(arguments):
-    code = (
-        "import sys, atexit\n"
-        "import eda.cli\n"
-        f"sys.argv = ['eda', *{arguments}]\n"
-        "atexit.register(lambda: print('loaded', 'torch' in sys.modules or 'numpy' in sys.modules))\n"
-        "eda.cli.main()\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert ran.returncode == 0
-    assert ran.stdout.strip().endswith("loaded False")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(["--help"], 0), (["--version"], 0), ([], 2), (["nonsense"], 2)],
-)
-def test_the_command_exits_with(arguments, code):
-    ran = run_command(*arguments)
-    assert ran.returncode == code
-    assert "Traceback" not in ran.stderr
-    assert bool(ran.stdout) == (arguments != ["nonsense"])
-
-
-# -- check -------------------------------------------------------------------------------------------------
 
 
 def test_check_of_a_sound_model_exits_with_0(run, model_file):
@@ -197,9 +141,6 @@ def test_brackets_in_a_file_name_are_printed(run, reported, model_file):
     path = model_file.with_name("tiny[best].safetensors")
     path.write_bytes(model_file.read_bytes())
     assert path.name in run("check", path).output
-
-
-# -- bad input ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("draws", ["0", "-1", "many", "1.5"])
