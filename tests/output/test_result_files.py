@@ -5,7 +5,7 @@ import trimesh
 from PIL import Image
 from support.results import FACES, NORMALS, POINTS, VERTICES, input_pieces, write_some_result
 
-from eda.render.input_piece import InputPiece, drawn_as_meshes
+from eda.render.input_piece import InputPiece, can_draw_as_meshes
 
 
 def test_nothing_placed_is_still_a_result(tmp_path):
@@ -22,7 +22,7 @@ def test_nothing_placed_is_still_a_result(tmp_path):
 def test_clouds_and_meshes_together_are_drawn_as_discs(tmp_path):
     trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / "a.ply")
     mixed = [*input_pieces(tmp_path / "a.ply"), InputPiece("b", POINTS, NORMALS)]
-    assert drawn_as_meshes(mixed[:1])
-    assert not drawn_as_meshes(mixed)
+    assert can_draw_as_meshes(mixed[:1])
+    assert not can_draw_as_meshes(mixed)
     _, out = write_some_result(mixed, tmp_path)
     assert isinstance(trimesh.load(out / "assembled.ply"), trimesh.PointCloud)

@@ -12,7 +12,7 @@ import numpy as np
 
 from eda.data.example import Example
 from eda.data.piece_files import PieceFile
-from eda.render.input_piece import InputPiece, drawn_as_meshes
+from eda.render.input_piece import InputPiece, can_draw_as_meshes
 from eda.render.mesh_drawing import draw_mesh
 from eda.render.point_drawing import draw_points, point_spacing
 from eda.render.scene import best_view
@@ -35,7 +35,7 @@ class DrawablePieces:
     @staticmethod
     def of(pieces: Sequence[InputPiece], max_discs: int) -> DrawablePieces:
         """Meshes if all pieces are light meshes, otherwise at most `max_discs` discs in all."""
-        if drawn_as_meshes(pieces):
+        if can_draw_as_meshes(pieces):
             return DrawablePieces._of_meshes([piece.file for piece in pieces if piece.file is not None])
         each = max(max_discs // len(pieces), _MIN_DISCS)
         thinned = [piece.thinned(each) for piece in pieces]

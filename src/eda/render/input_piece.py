@@ -34,7 +34,7 @@ class InputPiece:
         return InputPiece(self.name, self.points[rows], normals, self.file)
 
 
-def drawn_as_meshes(pieces: Sequence[InputPiece]) -> bool:
+def can_draw_as_meshes(pieces: Sequence[InputPiece]) -> bool:
     """Whether all pieces are meshes, and together light enough to be drawn as meshes."""
     counts = [piece.num_triangles for piece in pieces]
     return None not in counts and sum(count or 0 for count in counts) <= MAX_TRIANGLES

@@ -53,9 +53,9 @@ def draw_points(
     if radius is None:
         radius = point_spacing(points, normals)
     if normals is None:
-        normals = _facing_viewer(estimate_normals(points), camera)
+        normals = _orient_to_viewer(estimate_normals(points), camera)
     radii = _DISC_SCALE * np.broadcast_to(radius, len(points))
-    discs = _Discs.projected(points, normals, colors, radii, camera, size * OVERSAMPLING)
+    discs = _Discs.project(points, normals, colors, radii, camera, size * OVERSAMPLING)
     discs = discs.select(_may_be_visible(discs))
     return shade_picture([_draw_strip(discs, strip) for strip in Strip.all_of(discs.side)], OVERSAMPLING)
 
@@ -75,7 +75,7 @@ def point_spacing(points: np.ndarray, normals: np.ndarray | None = None) -> np.n
     return np.median(sixth[near], axis=1)
 
 
-def _facing_viewer(normals: np.ndarray, camera: Camera) -> np.ndarray:
+def _orient_to_viewer(normals: np.ndarray, camera: Camera) -> np.ndarray:
     """Normals with their signs chosen so that they point to the viewer."""
     return np.where(camera.rotate(normals)[:, 2:] < 0, -normals, normals)
 
@@ -90,7 +90,7 @@ class _Discs:
     side: int
 
     @staticmethod
-    def projected(
+    def project(
         points: np.ndarray, normals: np.ndarray, colors: np.ndarray, radii: np.ndarray, camera: Camera, side: int
     ) -> _Discs:
         """The discs as the camera sees them. Those that face away step back, so thin walls show their near side."""

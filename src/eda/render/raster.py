@@ -50,7 +50,7 @@ class GBuffer:
     colors: np.ndarray  # (H, W, 3)
 
     @property
-    def covered(self) -> np.ndarray:
+    def is_covered(self) -> np.ndarray:
         """(H, W) bool, where a surface is visible."""
         return np.isfinite(self.depth)
 

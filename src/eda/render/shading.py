@@ -49,7 +49,7 @@ def _shade_strip(strip: GBuffer, light: np.ndarray, oversampling: int) -> np.nda
 
     shaded = strip.colors * (_diffuse(strip.normals) * light)[..., None]
     shaded += _GLOSS * _specular(strip.normals)[..., None]
-    picture = np.where(strip.covered[..., None], shaded, BACKGROUND.astype(np.float32))
+    picture = np.where(strip.is_covered[..., None], shaded, BACKGROUND.astype(np.float32))
     return np.asarray(Image.fromarray(as_bytes(picture)).reduce(oversampling))
 
 

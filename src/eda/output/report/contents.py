@@ -11,7 +11,7 @@ import numpy as np
 from eda.assembly.result import Alternative, Assembly
 from eda.errors import InputError
 from eda.pieces import MIN_POINTS
-from eda.render.input_piece import InputPiece, drawn_as_meshes
+from eda.render.input_piece import InputPiece, can_draw_as_meshes
 
 _MAX_POINTS = 60_000  # of all pieces
 _MAX_PIECE_POINTS = 3000
@@ -55,7 +55,7 @@ class ReportPiece:
         return np.asarray(self.points, dtype=np.float64).mean(axis=0)
 
     @cached_property
-    def centered(self) -> np.ndarray:
+    def centered_points(self) -> np.ndarray:
         """(n, 3) float64, the points relative to their centre."""
         return np.asarray(self.points, dtype=np.float64) - self.center
 
@@ -97,7 +97,7 @@ class Report:
 
 
 def _report_pieces(pieces: Sequence[InputPiece]) -> list[ReportPiece]:
-    if drawn_as_meshes(pieces):
+    if can_draw_as_meshes(pieces):
         files = [(piece.name, piece.file) for piece in pieces if piece.file is not None]
         return [ReportPiece(name, file.points, None, file.faces) for name, file in files]
     each = min(_MAX_PIECE_POINTS, _MAX_POINTS // len(pieces))

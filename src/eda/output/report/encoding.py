@@ -72,7 +72,7 @@ class _Stage:
 
 def _posed_points(piece: ReportPiece, pose: np.ndarray) -> np.ndarray:
     """(n, 3) the points of a piece in the assembly."""
-    return piece.centered @ pose[:3, :3].T + _posed_center(piece, pose)
+    return piece.centered_points @ pose[:3, :3].T + _posed_center(piece, pose)
 
 
 def _posed_center(piece: ReportPiece, pose: np.ndarray) -> np.ndarray:
@@ -82,7 +82,7 @@ def _posed_center(piece: ReportPiece, pose: np.ndarray) -> np.ndarray:
 
 def _encode_piece(piece: ReportPiece, color: str, radius: float) -> dict[str, Any]:
     """Points take 16 bits a coordinate within the piece's box; normals and the radius of the disc 8 bits each."""
-    points = piece.centered / radius
+    points = piece.centered_points / radius
     low, extent = points.min(axis=0), np.ptp(points, axis=0)
     is_mesh = piece.faces is not None
     normals = estimate_normals(points) if piece.normals is None and not is_mesh else piece.normals
@@ -162,7 +162,7 @@ def _row_below(pieces: Sequence[ReportPiece], alternative: Alternative, stage: _
     shown = [cloud for cloud, is_placed in zip(clouds, placed, strict=True) if is_placed] or [stage.center[None]]
     rotated = (np.concatenate(shown) - stage.center) / stage.radius @ stage.camera.rotation.T
     low, high = rotated.min(axis=0), rotated.max(axis=0)
-    radii = np.array([np.linalg.norm(piece.centered, axis=1).max() for piece in pieces])[~placed] / stage.radius
+    radii = np.array([np.linalg.norm(piece.centered_points, axis=1).max() for piece in pieces])[~placed] / stage.radius
     ends = np.cumsum(2 * radii + _GAP)
     row = np.tile((low + high) / 2, (len(radii), 1))
     row[:, 0] += ends - radii - _GAP - (ends[-1] - _GAP) / 2

@@ -1,7 +1,7 @@
 "use strict";
 // Rigid motions. A rotation is a quaternion [x, y, z, w] or a matrix of nine numbers, row by row.
 
-function decoded(text, ArrayType) {
+function decode(text, ArrayType) {
   return new ArrayType(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 }
 
@@ -35,7 +35,7 @@ function turnAbout(axis, angle) {
 const product = (a, b) => [0, 3, 6].flatMap((row) => [0, 1, 2].map((column) =>
   a[row] * b[column] + a[row + 1] * b[column + 3] + a[row + 2] * b[column + 6]));
 
-const rotated = (m, [x, y, z]) => [0, 3, 6].map((row) => m[row] * x + m[row + 1] * y + m[row + 2] * z);
+const rotate = (m, [x, y, z]) => [0, 3, 6].map((row) => m[row] * x + m[row + 1] * y + m[row + 2] * z);
 
 /** The angle in degrees and the unit axis of the rotation of a pose, given as rows of four. */
 function angleAndAxis(pose) {
@@ -54,7 +54,7 @@ function angleAndAxis(pose) {
 /** The rotation and centre of every piece at a time between 0, the random start, and 1, assembled. */
 class Track {
   constructor(text, frames, pieces) {
-    this.values = decoded(text, Float32Array); // (frames, pieces, 7)
+    this.values = decode(text, Float32Array); // (frames, pieces, 7)
     this.frames = frames;
     this.pieces = pieces;
   }
@@ -76,7 +76,7 @@ class Track {
 const between = (a, b, t) => ({ turn: slerp(a.turn, b.turn, t), center: mix(a.center, b.center, t) });
 
 /** The poses with every piece moved away from the common centre, without rotation. */
-function exploded(poses, amount) {
+function explode(poses, amount) {
   const sum = poses.reduce((total, pose) => total.map((value, i) => value + pose.center[i]), [0, 0, 0]);
   const middle = sum.map((value) => value / poses.length);
   return poses.map((pose) => ({ turn: pose.turn, center: mix(middle, pose.center, 1 + amount) }));

@@ -14,24 +14,24 @@ class Painter {
     [this.gl, this.canvas] = [gl, canvas];
     this.pieceProgram = new Program(gl, PIECE_VERTEX, PIECE_FRAGMENT);
     this.pictureProgram = new Program(gl, PICTURE_VERTEX, PICTURE_FRAGMENT);
-    this.pieces = pieces.map((piece) => this.uploaded(piece));
+    this.pieces = pieces.map((piece) => this.upload(piece));
     this.colors = texture(gl);
     this.nothing = { ids: texture(gl, gl.RGBA8, 1, 1), surface: texture(gl, gl.RGBA16F, 1, 1) };
     this.targets = null; // two, before and after overhanging discs are removed
   }
 
-  uploaded(piece) {
+  upload(piece) {
     const gl = this.gl, array = gl.createVertexArray(), isMesh = piece.faces !== null, corners = isMesh ? 1 : 4;
     const attribute = (name, size, type, values) => {
       const place = gl.getAttribLocation(this.pieceProgram.program, name);
-      buffer(gl, gl.ARRAY_BUFFER, repeated(values, size, corners));
+      buffer(gl, gl.ARRAY_BUFFER, repeatRows(values, size, corners));
       gl.enableVertexAttribArray(place);
       gl.vertexAttribPointer(place, size, type, true, 0, 0);
     };
     gl.bindVertexArray(array);
-    attribute("place", 3, gl.UNSIGNED_SHORT, decoded(piece.places, Uint16Array));
-    attribute("shape", 4, gl.BYTE, decoded(piece.shapes, Int8Array));
-    const triangles = isMesh ? decoded(piece.faces, Uint32Array) : squares(piece.count);
+    attribute("place", 3, gl.UNSIGNED_SHORT, decode(piece.places, Uint16Array));
+    attribute("shape", 4, gl.BYTE, decode(piece.shapes, Int8Array));
+    const triangles = isMesh ? decode(piece.faces, Uint32Array) : squares(piece.count);
     buffer(gl, gl.ELEMENT_ARRAY_BUFFER, triangles);
     gl.bindVertexArray(null);
     return { ...piece, array, isMesh, corners: triangles.length };
@@ -104,7 +104,7 @@ class Painter {
     const gl = this.gl, use = this.pieceProgram.use();
     const offset = poses[i].center.map((value, k) => (value - view.middle[k]) / view.radius);
     use.turn(product(view.rotation, matrixOf(poses[i].turn)));
-    use.center(...rotated(view.rotation, offset));
+    use.center(...rotate(view.rotation, offset));
     use.low(...piece.low);
     use.extent(...piece.extent);
     use.scale(1 / view.radius);
@@ -210,7 +210,7 @@ function buffer(gl, target, values) {
 }
 
 /** Every row of `size` values repeated so many times. */
-function repeated(values, size, times) {
+function repeatRows(values, size, times) {
   const result = new values.constructor(values.length * times);
   for (let i = 0; i < result.length; i++) result[i] = values[Math.floor(i / (size * times)) * size + (i % size)];
   return result;

@@ -16,7 +16,7 @@ const percent = (value) => `${(100 * value).toFixed(value > 0 && value < 0.01 ? 
 const minus = (text) => text.replace("-", "\u2212");
 const number = (value, digits = 4) => minus(String(Number(value.toPrecision(digits))));
 const formatScore = (value) => minus(value.toFixed(3));
-const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+const countOf = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const placedOf = ({ placed }) => `${placed.filter(Boolean).length} of ${placed.length}`;
 
 // Explanations, shown when the pointer rests on a word or number.
@@ -51,7 +51,7 @@ class Panel {
     const { pieces, alternatives } = this.data, best = alternatives[0];
     const points = pieces.reduce((sum, piece) => sum + piece.count, 0);
     const parts = [`${placedOf(best)} pieces placed`, `${percent(best.probability)} sure`];
-    if (alternatives.length > 1) parts.push(counted(alternatives.length, "alternative"));
+    if (alternatives.length > 1) parts.push(countOf(alternatives.length, "alternative"));
     return parts.concat(`${points.toLocaleString("en")} points drawn`).join(" \u00b7 ");
   }
 

@@ -92,7 +92,7 @@ class Viewer {
   }
 
   posesNow() {
-    let poses = exploded(this.track.at(this.state.time), EXPLOSION * this.state.explode);
+    let poses = explode(this.track.at(this.state.time), EXPLOSION * this.state.explode);
     if (this.change) {
       const t = Math.min((performance.now() - this.change.start) / CHANGE_TIME, 1), eased = t * t * (3 - 2 * t);
       poses = poses.map((pose, i) => between(this.change.from[i], pose, eased));
@@ -105,7 +105,7 @@ class Viewer {
   frame(poses) {
     const points = poses.flatMap(({ turn, center }, i) => {
       const matrix = matrixOf(turn);
-      return this.outlines[i].map((point) => rotated(matrix, point).map((value, k) => value + center[k]));
+      return this.outlines[i].map((point) => rotate(matrix, point).map((value, k) => value + center[k]));
     });
     const middle = [0, 1, 2].map((k) => {
       const values = points.map((point) => point[k]);
@@ -131,12 +131,12 @@ class Viewer {
   }
 
   drawStill() {
-    this.isSlow ??= this.painter && this.timed() > SLOW;
+    this.isSlow ??= this.painter && this.measureTime() > SLOW;
     this.draw(this.isSlow || devicePixelRatio >= 2 ? 1 : 2);
     this.canvas.dataset.frame = "still";
   }
 
-  timed() {
+  measureTime() {
     const start = performance.now();
     this.draw(1);
     this.painter.pieceAt(0, 0); // waits for the picture
@@ -167,7 +167,7 @@ class Viewer {
   /** Where a point of the scene is in the canvas, in CSS pixels. */
   project(point, view) {
     const { clientWidth, clientHeight } = this.canvas, half = Math.min(clientWidth, clientHeight) / 2;
-    const [x, y, z] = rotated(view.rotation, point.map((value, k) => (value - view.middle[k]) / view.radius));
+    const [x, y, z] = rotate(view.rotation, point.map((value, k) => (value - view.middle[k]) / view.radius));
     const zoom = (view.zoom * EYE) / (EYE - z);
     return [clientWidth / 2 + half * (x * zoom + view.pan[0]), clientHeight / 2 - half * (y * zoom + view.pan[1])];
   }
@@ -179,9 +179,9 @@ class Viewer {
     byId("joints").replaceChildren(...shown.flatMap(([i, j, confidence]) => {
       const [[x1, y1], [x2, y2]] = [i, j].map((each) => this.project(poses[each].center, view));
       const color = css(rampColor(this.data.ramp, confidence));
-      const ends = [[x1, y1], [x2, y2]].map(([cx, cy]) => drawn("circle", { cx, cy, r: 3.5, fill: color }));
+      const ends = [[x1, y1], [x2, y2]].map(([cx, cy]) => svgElement("circle", { cx, cy, r: 3.5, fill: color }));
       const line = { x1, y1, x2, y2 };
-      return [drawn("line", { ...line, class: "halo" }), drawn("line", { ...line, stroke: color }), ...ends];
+      return [svgElement("line", { ...line, class: "halo" }), svgElement("line", { ...line, stroke: color }), ...ends];
     }));
   }
 
@@ -334,7 +334,7 @@ class Pointers {
 
 /** The points of a piece that lie farthest in each of 26 directions: enough to frame it. */
 function outline(piece) {
-  const places = decoded(piece.places, Uint16Array), steps = [-1, 0, 1];
+  const places = decode(piece.places, Uint16Array), steps = [-1, 0, 1];
   const all = steps.flatMap((x) => steps.flatMap((y) => steps.map((z) => [x, y, z])));
   const ways = all.filter((way) => way.some(Boolean));
   const best = ways.map(() => [-Infinity, null]);
@@ -348,7 +348,7 @@ function outline(piece) {
   return best.map(([, point]) => point);
 }
 
-function drawn(tag, attributes) {
+function svgElement(tag, attributes) {
   const result = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) result.setAttribute(name, value);
   return result;
