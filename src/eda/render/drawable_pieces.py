@@ -38,8 +38,8 @@ class DrawablePieces:
         if can_draw_as_meshes(pieces):
             return DrawablePieces._of_meshes([piece.file for piece in pieces if piece.file is not None])
         each = max(max_discs // len(pieces), _MIN_DISCS)
-        thinned = [piece.thinned(each) for piece in pieces]
-        clouds, normals = [piece.points for piece in thinned], [piece.normals for piece in thinned]
+        downsampled = [piece.downsample(each) for piece in pieces]
+        clouds, normals = [piece.points for piece in downsampled], [piece.normals for piece in downsampled]
         return DrawablePieces(
             points=np.concatenate(clouds),
             piece=_piece_indices(clouds),
@@ -69,8 +69,8 @@ class DrawablePieces:
 
 def best_view_of_pieces(pieces: Sequence[InputPiece], poses: np.ndarray) -> Camera:
     """The camera with the best view of the pieces in poses (N, 4, 4); it still has to be framed."""
-    thinned = [piece.thinned(_VIEW_POINTS).points for piece in pieces]
-    clouds = [cloud @ pose[:3, :3].T + pose[:3, 3] for cloud, pose in zip(thinned, poses, strict=True)]
+    downsampled = [piece.downsample(_VIEW_POINTS).points for piece in pieces]
+    clouds = [cloud @ pose[:3, :3].T + pose[:3, 3] for cloud, pose in zip(downsampled, poses, strict=True)]
     return best_view(Example.from_clouds("pieces", clouds))
 
 

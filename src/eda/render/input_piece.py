@@ -27,7 +27,7 @@ class InputPiece:
         """The number of triangles of its mesh; None if it is a cloud."""
         return None if self.file is None or self.file.faces is None else len(self.file.faces)
 
-    def thinned(self, count: int) -> InputPiece:
+    def downsample(self, count: int) -> InputPiece:
         """The piece with at most `count` points, evenly spaced."""
         rows = farthest_points(self.points, min(count, len(self.points)))
         normals = None if self.normals is None else self.normals[rows]

@@ -101,8 +101,8 @@ def _report_pieces(pieces: Sequence[InputPiece]) -> list[ReportPiece]:
         files = [(piece.name, piece.file) for piece in pieces if piece.file is not None]
         return [ReportPiece(name, file.points, None, file.faces) for name, file in files]
     each = min(_MAX_PIECE_POINTS, _MAX_POINTS // len(pieces))
-    thinned = [piece.thinned(max(each, MIN_POINTS)) for piece in pieces]
-    return [ReportPiece(piece.name, piece.points, piece.normals) for piece in thinned]
+    downsampled = [piece.downsample(max(each, MIN_POINTS)) for piece in pieces]
+    return [ReportPiece(piece.name, piece.points, piece.normals) for piece in downsampled]
 
 
 def _note(assembly: Assembly) -> str:
