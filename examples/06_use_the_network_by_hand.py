@@ -11,7 +11,7 @@ import torch
 from eda import Eda
 from eda.data import FractureConfig, FractureSource
 from eda.metrics import pairwise_geodesic
-from eda.view import animate
+from eda.render import animate
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--gif", type=Path, help="the flow of the best sample, as an animation")

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from eda.model_config import EdaConfig
     from eda.nn import NetworkConfig
     from eda.nn.protocol import register_network
+    from eda.output.save import save_assembly, show_assembly
     from eda.pieces import Pieces, Puzzle
     from eda.recipes import register_recipe
-    from eda.view.saving import save_assembly, show_assembly
 
 __version__ = "0.1.0"
 
@@ -43,8 +43,8 @@ _HOME = {
     "register_noise": "eda.flow",
     "register_recipe": "eda.recipes",
     "register_solver": "eda.flow",
-    "save_assembly": "eda.view.saving",
-    "show_assembly": "eda.view.saving",
+    "save_assembly": "eda.output.save",
+    "show_assembly": "eda.output.save",
 }
 
 __all__ = [

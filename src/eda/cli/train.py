@@ -148,7 +148,7 @@ def _draw(puzzles: Sequence[Puzzle], sampled: Sequence[SE3], path: Path) -> np.n
 
     from eda.atomic import write_atomically
     from eda.metrics import aligned_on
-    from eda.view import SheetStyle, contact_sheet
+    from eda.render import SheetStyle, contact_sheet
 
     tiles = []
     for number, (puzzle, poses) in enumerate(zip(puzzles, sampled, strict=True), start=1):
