@@ -27,7 +27,7 @@ from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss
+from eda.nn import EdaNetwork, NetworkConfig, Search, Tokens, judging_loss, matching_loss
 from eda.pieces import Pieces, Puzzle
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 from eda.weights import path_of
@@ -123,12 +123,20 @@ class Eda(nn.Module):
             num_nearest=self.network.breaks.num_levels if self.network.breaks else 0,
         )
 
-    def field(self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0) -> VelocityField:
+    def field(
+        self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0, search: Search = "beam"
+    ) -> VelocityField:
         """v_X as a function of poses and tau; as it was learned, or as it is sampled (`EdaConfig.boldness`)."""
-        return self._field(pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces), samples, boldness)
+        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        return self._field(pyramid, samples, boldness, search=search)
 
     def _field(
-        self, pyramid: Pyramid, samples: int, boldness: float = 1.0, encoded: Tokens | None = None
+        self,
+        pyramid: Pyramid,
+        samples: int,
+        boldness: float = 1.0,
+        encoded: Tokens | None = None,
+        search: Search = "beam",
     ) -> VelocityField:
         if len(pyramid.levels) != self.config.network.num_levels:
             raise InputError(
@@ -141,7 +149,13 @@ class Eda(nn.Module):
                 f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
             )
         return VelocityField(
-            self.network, pyramid, samples, body_twist=self.config.body_twist, encoded=encoded, boldness=boldness
+            self.network,
+            pyramid,
+            samples,
+            body_twist=self.config.body_twist,
+            encoded=encoded,
+            boldness=boldness,
+            search=search,
         )
 
     def _check_poses(self, poses: SE3) -> None:
@@ -274,6 +288,7 @@ class Eda(nn.Module):
         tolerance: float = 1e-3,
         noise: SE3 | None = None,
         pins: Mapping[int, SE3] | None = None,
+        search: Search = "beam",
         generator: torch.Generator | None = None,
         callback: Callback | None = None,
     ) -> Trajectory:
@@ -282,12 +297,15 @@ class Eda(nn.Module):
         In further `rounds` (ours) it is followed again from where it ended, as if that were noise; tau counts on.
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
+        `search` says how a network that matches pieces looks for arrangements of the whole: by a beam search, greedily
+        (no alternatives are weighed), or not at all, so that the plain head decides.
         """
+        check_choice("search", search, ("beam", "greedy", "none"))
         check_whole("samples", samples, 1, 2**31)
         check_whole("rounds", rounds, 1, 2**31)
         merged = merge_pinned(pieces, pins) if pins else None
         rigid = merged.pieces if merged else pieces
-        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness)
+        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness, search=search)
         if noise is None:
             noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
         if noise.shape != (samples, rigid.num_pieces):
