@@ -1,7 +1,8 @@
 """How far an assembly is from the truth. Every function names its convention; all are per puzzle."""
 
 from eda.metrics.breaks import precision_recall, roc_auc
-from eda.metrics.pairwise import is_solved, pairwise_errors, pairwise_geodesic
+from eda.metrics.calibration import ReliabilityBin, brier_score, expected_calibration_error, reliability_bins
+from eda.metrics.pairwise import is_solved, pairwise_errors, pairwise_geodesic, relative_errors
 from eda.metrics.placement import (
     aligned_on,
     chamfer,
@@ -9,6 +10,7 @@ from eda.metrics.placement import (
     largest,
     matched_part_accuracy,
     part_accuracy,
+    pieces_in_place,
     shape_chamfer,
     translation_rmse,
 )
@@ -16,9 +18,12 @@ from eda.metrics.registration import PairErrors, information_rmse, overlapping, 
 
 __all__ = [
     "PairErrors",
+    "ReliabilityBin",
     "aligned_on",
+    "brier_score",
     "chamfer",
     "euler_rmse",
+    "expected_calibration_error",
     "information_rmse",
     "is_solved",
     "largest",
@@ -28,7 +33,10 @@ __all__ = [
     "pairwise_errors",
     "pairwise_geodesic",
     "part_accuracy",
+    "pieces_in_place",
     "precision_recall",
+    "relative_errors",
+    "reliability_bins",
     "roc_auc",
     "shape_chamfer",
     "translation_rmse",

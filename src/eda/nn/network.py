@@ -171,7 +171,8 @@ class EdaNetwork(nn.Module):
         assert self.motions is not None
         centers = pyramid.pieces.centroids().split(pyramid.pieces.counts.tolist())
         judges = self.motions.judges
-        return Arrangements.cat([arrange(of_one, at, judges, search) for of_one, at in zip(motions, centers, strict=True)])
+        each = zip(motions, centers, strict=True)
+        return Arrangements.cat([arrange(of_one, at, judges, search) for of_one, at in each])
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
