@@ -30,7 +30,7 @@ PREDICTIONS = "Score the poses in this file, written by any other system, instea
 ASSEMBLE = "Measure the whole assembler, as `eda assemble` runs it, instead of single samples of a model."
 PARTS = (
     "Measure on the same puzzles: the whole system, the system without refinement, a single sample, a single sample "
-    "with a greedy search, and the plain head of the network."
+    "without search, and the plain head of the network."
 )
 PROTOCOL = "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
 SAMPLES = (

@@ -20,7 +20,7 @@ from eda.metrics import overlapping
 
 UNKNOWN = "unknown"
 # Upper bounds of the shares of overlap: the usual lists are 10 to 30 % (3DLoMatch) and above 30 % (3DMatch).
-OVERLAPS = ((0.0, "none"), (0.1, "up to 10 %"), (0.3, "10 to 30 %"), (1.0, "over 30 %"))
+OVERLAPS = ((0.0, "0 %"), (0.1, "0-10 %"), (0.3, "10-30 %"), (1.0, "30-100 %"))
 
 
 def category(name: str) -> str:
@@ -45,6 +45,12 @@ def overlap(example: Example) -> str:
     source, target = example.clouds()[:2]
     share = float(np.mean(overlapping(source, target)))
     return next(label for bound, label in OVERLAPS if share <= bound)
+
+
+def group_order(group: str) -> tuple[int, str]:
+    """A key that sorts groups: by the number that they begin with, then by the alphabet."""
+    number = re.match(r"\d+", group)
+    return (int(number[0]) if number else -1, group)
 
 
 PROPERTIES: dict[str, Callable[[Example], str]] = {

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from eda.assembly import Clouds, choose_model
+from eda.assembly import Clouds, choose_model, outward_normals
 from eda.cloud import estimate_normals
 from eda.errors import InputError
 from eda.evaluate.answers import Answer
@@ -28,7 +28,7 @@ from eda.nn import Search
 from eda.pieces import Pieces
 from eda.settings import check_whole
 
-NEIGHBORS = 16  # by which unoriented normals are estimated where a network needs them and the data has none
+NEIGHBORS = 16  # by which unoriented normals are estimated
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,12 @@ class _Part:
 
 
 def _pieces(puzzle: ScatteredPuzzle, model: Eda, points: int) -> Pieces:
-    """What the network is given; with estimated normals where it needs some, of any sign, and there are none."""
+    """What the network is given; with estimated normals where it needs some and there are none."""
     kind, example = model.config.network.normals, puzzle.example
-    if kind == "unoriented" and example.normals is None:
-        estimated = np.concatenate([estimate_normals(cloud, NEIGHBORS) for cloud in example.clouds()])
-        puzzle = replace(puzzle, example=replace(example, normals=estimated.astype(np.float32)))
+    if kind != "absent" and example.normals is None:
+        estimate = outward_normals if kind == "oriented" else partial(estimate_normals, k=NEIGHBORS)
+        normals = np.concatenate([estimate(cloud.astype(np.float64)) for cloud in example.clouds()])
+        puzzle = replace(puzzle, example=replace(example, normals=normals.astype(np.float32)))
     return puzzle.pieces(points, normals=kind != "absent")
 
 

@@ -24,13 +24,16 @@ def system_parts(
     device: str = "cpu",
     anchored: bool = False,
 ) -> dict[str, AnswerSource]:
-    """From the whole assembler down to what the network's head says alone. Single samples are rk4 x 20."""
+    """From the whole assembler down to what the network's head says alone. Single samples are rk4 x 20.
+
+    Without search, arrangements are grown greedily: no alternatives are weighed. The plain head has no arrangements.
+    """
     unrefined = replace(config, ranking=replace(config.ranking, refine=False))
     single = Sampling(samples=1, repeats=1, solver="rk4", steps=20, points=points, seed=config.seed)
     return {
         WHOLE: AssemblerAnswers(model, config, device, anchored),
         "without refinement": AssemblerAnswers(model, unrefined, device, anchored),
         "single sample": NetworkAnswers(network, single, anchored),
-        "single sample, greedy search": NetworkAnswers(network, replace(single, search="greedy"), anchored),
+        "single sample without search": NetworkAnswers(network, replace(single, search="greedy"), anchored),
         "plain head": NetworkAnswers(network, replace(single, search="none"), anchored),
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eda.evaluate.groups import group_order
 from eda.evaluate.protocols import PROTOCOLS, Protocol
 from eda.evaluate.records import Record, Unplaced
 from eda.evaluate.reliability import pool_claims, reliability
@@ -103,11 +104,11 @@ def summarize(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _by_group(evaluation: Evaluation, name: str) -> dict[str, dict[str, Any]]:
-    """Group -> number of puzzles, means and seconds; numbers in their order, words by the alphabet."""
+    """Group -> number of puzzles, means and seconds."""
     groups = [record.groups[name] for record in evaluation.records]
     values, seconds = evaluation.values, evaluation.seconds
     table = {}
-    for group in sorted(set(groups), key=lambda word: (int(word) if word.isdigit() else 0, word)):
+    for group in sorted(set(groups), key=group_order):
         rows = np.array([of == group for of in groups])
         means = {metric: _mean(of_one[rows]) for metric, of_one in values.items()}
         table[group] = {"puzzles": int(rows.sum()), **means}
