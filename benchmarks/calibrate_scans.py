@@ -4,7 +4,7 @@
     python benchmarks/calibrate_scans.py --from scans.jsonl                         # the coefficients again
 
 Joints are what the assembler finds from its samples and matches for pairs of scans of generated rooms. One is right if
-it is off by less than 15 degrees and 0.3 m. A logistic regression is fitted to them in the proportion in which they come.
+it is off by less than 15 degrees and 0.3 m. A logistic regression is fitted to them, in the shares in which they come.
 `eda evaluate --assemble --protocol registration` measures the fitted probabilities on other pairs.
 """
 

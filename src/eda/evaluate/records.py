@@ -93,12 +93,10 @@ class Journal:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        lines = path.read_text().splitlines()
-        head = _parsed(lines[0]) if lines else None
+        head, *lines = map(_parsed, path.read_text().split("\n"))  # the last line is empty, or was cut off
         if head is not None and head != self.command:
             raise InputError(f"{path}: kept by another command; run that one again, or remove the file to start anew")
-        for line in lines[1:]:
-            entry = _parsed(line)  # the last line may have been cut off
+        for entry in lines:
             if entry is not None:
                 record = Record.from_dict(entry["record"])
                 self.records[entry["part"], record.index] = record
@@ -112,11 +110,11 @@ class Journal:
         self.records[part, record.index] = record
         if self.path is None:
             return
-        lines = [{"part": part, "record": record.as_dict()}]
-        begins = not self.path.is_file()
+        begins = not self.path.is_file() or not self.path.stat().st_size
         with self.path.open("a") as file:
-            for line in [self.command, *lines] if begins else lines:
-                file.write(json.dumps(line) + "\n")
+            # A line of its own, also after one that was cut off.
+            file.write(f"{json.dumps(self.command) if begins else ''}\n")
+            file.write(json.dumps({"part": part, "record": record.as_dict()}))
 
 
 def _parsed(line: str) -> Any | None:
