@@ -34,13 +34,13 @@ PARTS = (
 )
 PROTOCOL = "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
 SAMPLES = (
-    "Assemblies drawn per puzzle. Of a model, 1 if not given, and its figures are means over them; of the assembler, "
-    "16 if not given, from which it makes one answer."
+    "Assemblies drawn per puzzle. A model draws 1 if not given, and its figures are means over them; the assembler "
+    "draws 16 if not given, and makes one answer of them."
 )
 REPEATS = "Runs of a model with different noise, for the ± of the table: 3 if not given. The assembler runs once."
 STEPS = "Integration steps per round: 20 for a model and 10 for the assembler, if not given."
-POINTS = "About how many points of a puzzle the network sees; as many as in its training, if not given."
-LIMIT = "Measure at most this many puzzles, chosen evenly over the whole source: number i is i * n // N of n."
+POINTS = "About how many points of a puzzle a single sample sees; as many as in training, if not given."
+LIMIT = "Measure at most this many puzzles: every k-th, evenly over the whole source, and not the first ones."
 PER_GROUP = "Measure at most this many puzzles of each group (the first property of --by), chosen evenly within it."
 BY = "Print the figures by these properties, separated by commas: pieces, category, scene, overlap."
 FOREIGN = "The chance that a piece of another puzzle of the source is put beside the pieces of a puzzle."
@@ -63,9 +63,9 @@ def evaluate(
     repeats: Annotated[int | None, typer.Option(min=1, help=REPEATS)] = None,
     solver: Annotated[str, typer.Option(help="Integrator of the flow: rk1, rk4, rkmk4 or adaptive.")] = "rk4",
     steps: Annotated[int | None, typer.Option(min=1, help=STEPS)] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How many times the flow is followed from where it ended.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the flow, each from where the last one ended.")] = 1,
     points: Annotated[int | None, typer.Option(min=8, help=POINTS)] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the turns of the pieces and of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the pieces' random rotations and of the noise.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help=JSON)] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write one line for every assembly.")] = None,
