@@ -56,7 +56,7 @@ def test_an_unplaced_piece_stays_as_given_in_the_middle_of_the_placed_ones():
 
 @pytest.mark.parametrize("protocol", [name for name, one in PROTOCOLS.items() if one.score])
 def test_an_unplaced_piece_never_counts_as_right(protocol):
-    """Also not if its stand-in happens to lie right: here the given pieces are in place already, but for a shift."""
+    """The others are all where they belong."""
     puzzles = list(scatter([example(3, 1), example(4, 2)], 0))
     answers = []
     for puzzle in puzzles:

@@ -11,10 +11,10 @@ from support.piece_motions import blobs, poses, shifted, still
 
 from eda import SE3
 from eda.metrics import (
-    aligned_on,
+    align_on,
     chamfer,
     euler_rmse,
-    largest,
+    largest_piece,
     matched_part_accuracy,
     pairwise_errors,
     part_accuracy,
@@ -113,14 +113,14 @@ def test_matching_never_takes_a_part_away(seed):
 
 def test_the_anchor_has_most_points_then_the_largest_extent():
     small, wide = np.eye(3), 3 * np.eye(3)
-    assert largest([wide, np.zeros((5, 3)), small]) == 1
-    assert largest([small, wide, small]) == 1
+    assert largest_piece([wide, np.zeros((5, 3)), small]) == 1
+    assert largest_piece([small, wide, small]) == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_alignment_puts_the_anchor_in_place_and_keeps_the_rest_together(seed):
     predicted, solution = poses(4, seed), poses(4, 50 + seed)
-    aligned = aligned_on(predicted, solution, 2)
+    aligned = align_on(predicted, solution, 2)
     torch.testing.assert_close(aligned[2].matrix(), solution[2].matrix())
     assert pairwise_errors(aligned, predicted) == pytest.approx((0, 0), abs=1e-5)
 
@@ -150,7 +150,7 @@ def test_pieces_in_place_against_the_definition(seed):
     off = shifted(shifted(true, 0, *rng.normal(size=3) * 0.2), 1, *rng.normal(size=3) * 0.2)
     counts = []
     for anchor in range(3):
-        laid = aligned_on(off, true, anchor)
+        laid = align_on(off, true, anchor)
         ours, goal = (
             [(c @ r.numpy().T + t.numpy()) / size for c, r, t in zip(clouds, p.rotation, p.translation, strict=True)]
             for p in (laid, true)

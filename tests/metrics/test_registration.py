@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from support.piece_motions import blobs, poses, shifted, still
 
 from eda import SE3
-from eda.metrics import information_rmse, overlapping, pair_errors
+from eda.metrics import information_rmse, overlap_mask, pair_errors
 
 SEEDS = range(4)
 
@@ -44,7 +44,7 @@ def test_only_what_both_scans_saw_counts(seed):
 
 def test_scans_that_do_not_overlap_are_judged_by_all_points():
     source, away = blobs(2)[0], blobs(2)[1] + 100
-    assert not overlapping(source, away).any()
+    assert not overlap_mask(source, away).any()
     errors = pair_errors(shifted(still(1), 0, 0.1, 0, 0)[0], still(1)[0], source, away)
     assert errors.rmse == pytest.approx(0.1)
 

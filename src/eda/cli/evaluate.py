@@ -98,7 +98,8 @@ def evaluate(
     )
     request.check(output)
     measurements = request.measurements()
-    puzzles = PuzzleSet.choose(source, seed=request.puzzle_seed, **subset)
+    turned_by = next(iter(measurements.values())).settings["seed"]  # a file of predictions has a seed of its own
+    puzzles = PuzzleSet.choose(source, seed=turned_by, **subset)
     what = {"data": data, **({} if model is None else {"model": model})}
     subset["by"] = properties
     measured = _measure(measurements, puzzles, {**what, "protocol": protocol, **subset}, output)
@@ -114,7 +115,7 @@ def _measure(
     settings = {part: measurement.settings for part, measurement in measurements.items()}
     journal = Journal(output.journal, {**command, "settings": settings})
     total, measured = len(measurements) * len(puzzles), {}
-    with progress("evaluating", hidden=str(output.json) == "-") as advance, _resumable(output.journal):
+    with _resumable(output.journal), progress("evaluating", hidden=str(output.json) == "-") as advance:
         for number, (part, measurement) in enumerate(measurements.items()):
             finished: Sequence[Record] = journal.finished(part)
             done = number * len(puzzles) + len(finished)

@@ -77,13 +77,6 @@ class Request:
         if (self.assemble or self.parts) and self.repeats not in (None, 1):
             raise InputError("--repeats is for single samples of a --model: the assembler runs once")
 
-    @property
-    def puzzle_seed(self) -> int:
-        """The seed by which pieces are turned: a file of predictions has its own."""
-        from eda.evaluate import read_predictions
-
-        return self.seed if self.predictions is None else read_predictions(self.predictions).seed
-
     def measurements(self) -> dict[str, Measurement]:
         """By the names of the parts; a single one has no name."""
         from eda.evaluate import PROTOCOLS, PredictionAnswers, evaluate_breaks

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eda.data import Example
-from eda.metrics import overlapping
+from eda.metrics import overlap_mask
 
 UNKNOWN = "unknown"
 # Upper bounds of the shares of overlap: the usual lists are 10 to 30 % (3DLoMatch) and above 30 % (3DMatch).
@@ -43,7 +43,7 @@ def scene(name: str) -> str:
 def overlap(example: Example) -> str:
     """The band of the share of the first piece that the second one saw too: within 5 cm, both in place."""
     source, target = example.clouds()[:2]
-    share = float(np.mean(overlapping(source, target)))
+    share = float(np.mean(overlap_mask(source, target)))
     return next(label for bound, label in OVERLAPS if share <= bound)
 
 

@@ -22,7 +22,7 @@ from eda.evaluate.answers import Answer
 from eda.evaluate.scatter import ScatteredPuzzle, generator_of
 from eda.flow import sample_noise
 from eda.lie import SE3
-from eda.metrics import aligned_on
+from eda.metrics import align_on
 from eda.model import Eda
 from eda.nn import Search
 from eda.pieces import Pieces
@@ -169,5 +169,5 @@ def _noise(batch: list[_Part], sampling: Sampling, repeat: int) -> SE3:
 def _pinned(answer: Answer) -> Answer:
     shape, puzzle = answer.poses.shape, answer.puzzle
     flat = answer.poses.reshape(-1, shape[-1])
-    moved = [aligned_on(flat[i], puzzle.solution, puzzle.anchor) for i in range(len(flat))]
+    moved = [align_on(flat[i], puzzle.solution, puzzle.anchor) for i in range(len(flat))]
     return replace(answer, poses=SE3.stack(moved).reshape(*shape))

@@ -15,10 +15,10 @@ import numpy as np
 
 from eda.lie import SE3
 from eda.metrics import (
-    aligned_on,
+    align_on,
     euler_rmse,
     is_solved,
-    largest,
+    largest_piece,
     matched_part_accuracy,
     pair_errors,
     pairwise_errors,
@@ -107,8 +107,8 @@ def _as_placed(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray
 def _breaking_bad(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:
     """The anchor is the largest piece that has a place."""
     rows = np.flatnonzero(placed).tolist() or list(range(len(clouds)))
-    anchor = rows[largest([clouds[i] for i in rows])]
-    return _as_placed(aligned_on(predicted, solution, anchor), solution, clouds, placed)
+    anchor = rows[largest_piece([clouds[i] for i in rows])]
+    return _as_placed(align_on(predicted, solution, anchor), solution, clouds, placed)
 
 
 def _registration(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:

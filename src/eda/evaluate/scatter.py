@@ -15,8 +15,8 @@ import torch
 from eda.data import Example
 from eda.errors import InputError
 from eda.lie import SE3, so3
-from eda.metrics import largest
-from eda.metrics.placement import placed
+from eda.metrics import largest_piece
+from eda.metrics.placement import move_clouds
 from eda.pieces import Pieces
 
 
@@ -52,11 +52,11 @@ class ScatteredPuzzle:
     def anchor(self) -> int:
         """The largest piece of the object."""
         clouds, own = self.example.clouds(), self.own.tolist()
-        return own[largest([clouds[i] for i in own])]
+        return own[largest_piece([clouds[i] for i in own])]
 
     def clouds(self, example: Example | None = None) -> list[np.ndarray]:
         """The pieces as given, in float64: all points, or those of the thinned example."""
-        return placed((example or self.example).clouds(), self.solution.inverse())
+        return move_clouds((example or self.example).clouds(), self.solution.inverse())
 
     def normals(self, example: Example | None = None) -> list[np.ndarray] | None:
         """Their normals, as given."""
@@ -64,7 +64,7 @@ class ScatteredPuzzle:
         if example.normals is None:
             return None
         turn = SE3(self.solution.rotation.mT, torch.zeros_like(self.solution.translation))
-        return placed(example.clouds(example.normals), turn)
+        return move_clouds(example.clouds(example.normals), turn)
 
     def pieces(self, budget: int, *, normals: bool = True) -> Pieces:
         """What a network is given: about `budget` points in all. `Pieces.to_user` makes its poses comparable."""
