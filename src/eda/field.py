@@ -16,7 +16,7 @@ from eda.errors import InputError
 from eda.flow.loss import center_velocity, spatial_twist, turned
 from eda.graph import Pyramid
 from eda.lie import SE3
-from eda.nn import Arrangements, EdaNetwork, Pairs, Time, Tokens
+from eda.nn import Arrangements, EdaNetwork, Pairs, Search, Time, Tokens
 from eda.nn.protocol import EncodingNetwork
 from eda.pieces import Pieces
 from eda.segment import ranges
@@ -81,11 +81,13 @@ class EncodedEda:
         *,
         encoded: Tokens | None = None,
         boldness: float = 1.0,
+        search: Search = "beam",
     ) -> None:
         self._network = network
         self._pyramid = pyramid
         self._samples = samples
         self._boldness = boldness
+        self._search: Search = search
         self._last: tuple[Tensor, Tokens] | None = None
         self._copies: Tokens | None = None  # for their places: the features follow tau
         self._encoded = encoded  # by a time-free encoder, when it has run already
@@ -100,7 +102,7 @@ class EncodedEda:
         """f(gX) of a network that does not turn with its input: the moved pieces are encoded anew."""
         moved = _moved(Pyramid.collate([self._pyramid] * self._samples), poses)
         still = SE3.identity(len(poses), dtype=poses.rotation.dtype, device=poses.rotation.device)
-        return self._network.relate(self._network.encode(moved, tau), still, tau, self._boldness)
+        return self._network.relate(self._network.encode(moved, tau, self._search), still, tau, self._boldness)
 
     def _tokens(self, tau: Tensor) -> Tokens:
         """The pieces attuned to tau; the last ones are kept, since the stages of a step often share their tau."""
@@ -128,9 +130,9 @@ class EncodedEda:
     def _encode(self, tau: Tensor) -> Tokens:
         """The encoder at tau (B,): it ran once before where it does not see the time."""
         if self._network.config.time_in_encoder:
-            return self._network.encode(self._pyramid, tau)
+            return self._network.encode(self._pyramid, tau, self._search)
         if self._encoded is None:
-            self._encoded = self._network.encode(self._pyramid, None)
+            self._encoded = self._network.encode(self._pyramid, None, self._search)
         return self._encoded
 
 

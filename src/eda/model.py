@@ -27,11 +27,11 @@ from eda.graph import Pyramid
 from eda.lie import SE3, so3
 from eda.model_config import EdaConfig
 from eda.model_file import read_model_file, write_model_file
-from eda.nn import EdaNetwork, NetworkConfig, Tokens
+from eda.nn import EdaNetwork, NetworkConfig, Search, Tokens
 from eda.nn.protocol import CustomNetwork, Labels
 from eda.pieces import Pieces, Puzzle
 from eda.registry import look_up
-from eda.settings import check_whole
+from eda.settings import check_choice, check_whole
 from eda.weights import path_of
 
 
@@ -120,16 +120,24 @@ class Eda(nn.Module):
             )
         return draws
 
-    def field(self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0) -> VelocityField:
+    def field(
+        self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0, search: Search = "beam"
+    ) -> VelocityField:
         """v_X as a function of poses and tau; as it was learned, or as it is sampled (`EdaConfig.boldness`)."""
-        return self._field(pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces), samples, boldness)
+        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        return self._field(pyramid, samples, boldness, search=search)
 
     def _field(
-        self, pyramid: Pyramid, samples: int, boldness: float = 1.0, encoded: Tokens | None = None
+        self,
+        pyramid: Pyramid,
+        samples: int,
+        boldness: float = 1.0,
+        encoded: Tokens | None = None,
+        search: Search = "beam",
     ) -> VelocityField:
         self._check_pyramid(pyramid)
         if isinstance(self.network, EdaNetwork):
-            velocities = EncodedEda(self.network, pyramid, samples, encoded=encoded, boldness=boldness)
+            velocities = EncodedEda(self.network, pyramid, samples, encoded=encoded, boldness=boldness, search=search)
             return VelocityField(velocities, pyramid.pieces, samples, body_twist=self.config.body_twist)
         plain = custom_velocities(self.network, pyramid.pieces, samples)
         return VelocityField(plain, pyramid.pieces, samples, body_twist=self.config.body_twist)
@@ -257,6 +265,7 @@ class Eda(nn.Module):
         tolerance: float = 1e-3,
         noise: SE3 | None = None,
         pins: Mapping[int, SE3] | None = None,
+        search: Search = "beam",
         generator: torch.Generator | None = None,
         callback: Callback | None = None,
     ) -> Trajectory:
@@ -265,12 +274,15 @@ class Eda(nn.Module):
         In further `rounds` (ours) it is followed again from where it ended, as if that were noise; tau counts on.
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
+        `search` says how a network that matches pieces looks for arrangements of the whole: by a beam search, greedily
+        (no alternatives are weighed), or not at all, so that the plain head decides.
         """
+        check_choice("search", search, ("beam", "greedy", "none"))
         check_whole("samples", samples, 1, 2**31)
         check_whole("rounds", rounds, 1, 2**31)
         merged = merge_pinned(pieces, pins) if pins else None
         rigid = merged.pieces if merged else pieces
-        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness)
+        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness, search=search)
         if noise is None:
             noise = self.sample_noise(rigid, samples, generator)
         if noise.shape != (samples, rigid.num_pieces):

@@ -16,7 +16,13 @@ def bar(*columns: ProgressColumn, hidden: bool) -> Progress:
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_interactive)
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=hidden or not console.is_interactive,
+        speed_estimate_period=3600,  # seconds: one step may take longer than rich's usual 30
+    )
 
 
 @contextmanager

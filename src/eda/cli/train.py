@@ -147,12 +147,12 @@ def _draw(puzzles: Sequence[Puzzle], sampled: Sequence[SE3], path: Path) -> np.n
     import numpy as np
 
     from eda.atomic import write_atomically
-    from eda.metrics import aligned_on
+    from eda.metrics import align_on
     from eda.render import SheetStyle, contact_sheet
 
     tiles = []
     for number, (puzzle, poses) in enumerate(zip(puzzles, sampled, strict=True), start=1):
-        found = aligned_on(poses, puzzle.solution, int(puzzle.pieces.sizes.argmax()))
+        found = align_on(poses, puzzle.solution, int(puzzle.pieces.sizes.argmax()))
         tiles += [_placed(puzzle, puzzle.solution, f"{number}, solution"), _placed(puzzle, found, "sample")]
     page, file = contact_sheet(tiles, SheetStyle(columns=2, view=160, breaks=False)), io.BytesIO()
     page.save(file, "PNG", optimize=True)

@@ -1,10 +1,11 @@
-"""How likely two scans lie rightly to each other, by how their surfaces agree: the coefficients of `assembly/scans.py`.
+"""Fit how likely two scans lie rightly to each other, by how their surfaces agree: coefficients of `assembly/scans.py`.
 
-    python benchmarks/trust.py --data rooms:rooms=100,seed=777 --pairs 300 --json trust.jsonl
-    python benchmarks/trust.py --from trust.jsonl                         # the coefficients again
+    python benchmarks/calibrate_scans.py --data rooms:rooms=100,seed=777 --pairs 300 --json scans.jsonl
+    python benchmarks/calibrate_scans.py --from scans.jsonl                         # the coefficients again
 
-Joints are what the assembler comes to from its samples and matches of pairs of made-up rooms. One is right if it is off
-by less than 15 degrees and 0.3 m. They are weighed by a logistic regression, in the share in which they come.
+Joints are what the assembler finds from its samples and matches for pairs of scans of generated rooms. One is right if
+it is off by less than 15 degrees and 0.3 m. A logistic regression is fitted to them, in the shares in which they come.
+`eda evaluate --assemble --protocol registration` measures the fitted probabilities on other pairs.
 """
 
 import argparse
@@ -17,12 +18,14 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from eda import Eda, prepare
-from eda.assembly import AssembleConfig, PoolConfig, calibrate, expected_calibration_error
+from eda.assembly import AssembleConfig, PoolConfig, calibrate
 from eda.assembly.match import match
 from eda.assembly.pool import joints_of, relative_poses
 from eda.assembly.scans import REACH, agreements
 from eda.atomic import write_atomically
 from eda.data import Example, open_examples
+from eda.evaluate import even_indices
+from eda.metrics import expected_calibration_error
 
 RIGHT_DEGREES, RIGHT_METRES = 15, 0.3
 ALL = PoolConfig(joints_per_pair=1000, least_gain=-1.0)  # also those that do not hold
@@ -56,7 +59,7 @@ def measured(options: argparse.Namespace) -> list[dict]:
     torch.set_num_threads(1)
     model, rng, rows = Eda.load(options.model), np.random.default_rng(0), []
     examples = open_examples(options.data)
-    chosen = np.linspace(0, len(examples) - 1, min(options.pairs, len(examples))).round().astype(int)
+    chosen = set(even_indices(len(examples), options.pairs))
     for number, example in enumerate(examples):
         if number in chosen:
             of = {"room": example.name.partition("-")[0], "pair": number}

@@ -11,6 +11,7 @@ import pytest
 import trimesh
 import typer
 from shapes import TINY_NETWORK, lumpy_cloud
+from support.claimed_answers import FakeAssembler
 from typer.testing import CliRunner
 
 from eda import Eda, EdaConfig, InputError, Pieces
@@ -75,7 +76,7 @@ def test_json_on_the_terminal_is_all_there_is(run, dataset, model_file):
     assert report["data"] == str(dataset)
     assert (report["protocol"], report["puzzles"], report["repeats"]) == ("pairwise", NUM_PUZZLES, 2)
     assert (report["solver"], report["steps"], report["points"], report["seed"]) == ("rk1", 1, 40, 0)
-    assert set(report["by_pieces"]) == {"2", "3", "4"}
+    assert set(report["by"]["pieces"]) == {"2", "3", "4"}
     rotation = report["metrics"]["rotation"]
     assert set(rotation["quantiles"]) == {"10", "25", "50", "75", "90"}
     assert 0 < rotation["interval_95"][0] <= rotation["mean"] <= rotation["interval_95"][1] <= 180
@@ -116,6 +117,106 @@ def test_saved_predictions_score_the_same(run, dataset, model_file, tmp_path):
         assert second["metrics"][name]["repeat_means"] == pytest.approx(distribution["repeat_means"], rel=1e-6)
 
 
+@pytest.fixture
+def assembler(monkeypatch) -> FakeAssembler:
+    fake = FakeAssembler()
+    monkeypatch.setattr("eda.evaluate.assembler_answers.assemble", fake)
+    return fake
+
+
+def test_the_assembler_is_measured(run, dataset, tmp_path, assembler):
+    files = {name: tmp_path / f"report.{name}" for name in ("json", "csv", "markdown", "diagram")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    code, output = run("--assemble", "--data", dataset, "--by", "pieces,category", *options)
+    assert code == 0, output
+    for word in ("probability of", "placed [%]", "category unknown", "unplaced: 3 of 9 own pieces", "stub for 3"):
+        assert word in output
+    report = json.loads(files["json"].read_text())
+    assert report["assembler"]["samples"] == 16
+    assert (report["puzzles"], report["samples"], report["repeats"]) == (NUM_PUZZLES, 1, 1)
+    assert report["metrics"]["solved"]["mean"] == 0  # a piece of each is left out
+    assert report["metrics"]["placed"]["mean"] == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3)
+    assert report["reliability"]["piece"]["number"] == 1 + 2 + 3
+    assert report["reliability"]["piece"]["mean_probability"] == pytest.approx(0.75)
+    assert set(report["by"]) == {"pieces", "category"}
+    assert files["diagram"].read_text().startswith("<svg")
+    assert "calibration error" in files["markdown"].read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in files.values())
+
+
+def test_foreign_pieces_are_put_beside_the_own_ones(run, dataset, assembler):
+    """The stub leaves the last piece out, which is the foreign one."""
+    code, output = run("--assemble", "--data", dataset, "--foreign", 1, "--json", "-")
+    assert code == 0, output
+    report = json.loads(output)
+    assert report["placement"] == {
+        "own_pieces": 9, "own_unplaced": 0, "foreign_pieces": 3, "foreign_unplaced": 3, "precision": 1, "recall": 1
+    }  # fmt: skip
+    assert [len(call["clouds"]) for call in assembler.calls] == [3, 4, 5]
+
+
+def test_a_stopped_run_goes_on_where_it_was(run, dataset, tmp_path, assembler, monkeypatch):
+    words = ("--assemble", "--data", dataset, "--json", tmp_path / "report.json")
+    calls = []
+
+    def stop_at_the_third(clouds, *rest, **options):
+        calls.append(len(clouds))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return FakeAssembler()(clouds, *rest, **options)
+
+    monkeypatch.setattr("eda.evaluate.assembler_answers.assemble", stop_at_the_third)
+    code, output = run(*words)
+    assert code == 130
+    assert "the same command goes on from there" in output
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json.partial.jsonl"]
+    code, output = run(*words, "--seed", 5)
+    assert code == 2
+    assert "another command" in output
+    monkeypatch.setattr("eda.evaluate.assembler_answers.assemble", assembler)
+    code, output = run(*words)
+    assert code == 0, output
+    assert [len(call["clouds"]) for call in assembler.calls] == [4]
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+    assert json.loads((tmp_path / "report.json").read_text())["puzzles"] == NUM_PUZZLES
+
+
+def test_the_parts_of_the_system_are_rows_of_one_table(run, dataset, model_file, tmp_path, assembler):
+    path, table = tmp_path / "parts.json", tmp_path / "parts.csv"
+    code, output = run(
+        "--parts", "--model", model_file, "--data", dataset, "--points", 40, "--json", path, "--csv", table
+    )  # fmt: skip
+    assert code == 0, output
+    parts = json.loads(path.read_text())["parts"]
+    names = ["whole system", "without refinement", "single sample", "single sample without search", "plain head"]
+    assert list(parts) == names
+    assert [parts[name]["assembler"]["refine"] for name in names[:2]] == [True, False]
+    assert [call["config"].ranking.refine for call in assembler.calls] == [True] * 3 + [False] * 3
+    assert [parts[name]["search"] for name in names[2:]] == ["beam", "greedy", "none"]
+    assert all((parts[name]["solver"], parts[name]["steps"]) == ("rk4", 20) for name in names[2:])
+    rows = [line for line in output.splitlines() if any(f" {name} " in line for name in names)]
+    assert len(rows) == len(names)
+    lines = list(csv.DictReader(table.read_text().splitlines()))
+    assert [line["part"] for line in lines] == [name for name in names for _ in range(NUM_PUZZLES)]
+
+
+def test_figures_come_by_groups_and_so_many_of_each(run, tmp_path):
+    """Four bowls and two cups, two of each."""
+    for name in ("0-bowl", "1-cup", "2-bowl", "3-bowl", "4-cup", "5-bowl"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for i in range(2):
+            np.save(tmp_path / "set" / name / f"{i}.npy", lumpy_cloud(i, 30)[0] + 3 * i)
+    poses = {name: [np.eye(4).tolist()] * 2 for name in ("0-bowl", "1-cup", "3-bowl", "4-cup")}
+    answers = {"format": "eda-predictions", "version": 1, "seed": 0, "poses": poses}
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    words = ("--data", tmp_path / "set", "--predictions", tmp_path / "answers.json", "--json", "-")
+    code, output = run(*words, "--by", "category,pieces", "--per-group", 2)
+    assert code == 0, output
+    report = json.loads(output)
+    assert {group: row["puzzles"] for group, row in report["by"]["category"].items()} == {"bowl": 2, "cup": 2}
+    assert report["by"]["pieces"]["2"]["puzzles"] == 4
+
+
 def labelled(item: int) -> list[Example]:
     """The upper half of every piece is its break."""
     (example,) = make(item)
@@ -150,13 +251,13 @@ def test_breaks_are_measured_as_by_hand(run, labelled_dataset, break_model_file)
         areas.append((probability[wanted][:, None] > probability[~wanted][None]).mean())
     assert report["metrics"]["auc"]["mean"] == pytest.approx(np.mean(areas), abs=0.01)
     assert report["metrics"]["auc"]["interval_95"][0] <= report["metrics"]["auc"]["mean"]
-    assert report["by_pieces"].keys() == {"2", "3", "4"}
+    assert report["by"]["pieces"].keys() == {"2", "3", "4"}
     assert report["puzzles"] == NUM_PUZZLES
 
 
 def test_what_has_no_breaks_cannot_be_measured_on_them(run, dataset, labelled_dataset, model_file, break_model_file):
     for data, model, message in (
-        (dataset, break_model_file, "nobody says"),
+        (dataset, break_model_file, "not labelled"),
         (labelled_dataset, model_file, "no break head"),
     ):
         code, output = run("--data", data, "--model", model, "--protocol", "breaks")
@@ -199,7 +300,7 @@ def test_exported_inputs_can_be_read_as_pieces(run, dataset, tmp_path):
     ("arguments", "message"),
     [
         (["--data", "nowhere", "--model", "MODEL"], "nowhere: neither a folder nor"),
-        (["--data", "DATA"], "either --model or --predictions"),
+        (["--data", "DATA"], "nothing to measure: give --model, --predictions, --assemble or --parts"),
         (["--data", "DATA", "--model", "MODEL", "--predictions", "MODEL"], "either --model or --predictions"),
         (["--data", "DATA", "--model", "none.safetensors"], "none.safetensors: no such model file"),
         (["--data", "DATA", "--predictions", "none.json"], "none.json"),
@@ -210,6 +311,14 @@ def test_exported_inputs_can_be_read_as_pieces(run, dataset, tmp_path):
         (["--data", "DATA", "--model", "MODEL", "--samples", "0"], "--samples"),
         (["--data", "DATA", "--model", "MODEL", "--limit", "0"], "--limit"),
         (["--model", "MODEL"], "--data"),
+        (["--data", "DATA", "--assemble", "--parts"], "--assemble and --parts each say what is measured"),
+        (["--data", "DATA", "--assemble", "--repeats", "2"], "the assembler runs once"),
+        (["--data", "DATA", "--assemble", "--protocol", "breaks"], "there are no poses"),
+        (["--data", "DATA", "--parts", "--save-predictions", "x.json"], "--parts makes several"),
+        (["--data", "DATA", "--model", "MODEL", "--diagram", "x.svg"], "give --assemble or --parts"),
+        (["--data", "DATA", "--model", "MODEL", "--limit", "2", "--per-group", "2"], "give one of them"),
+        (["--data", "DATA", "--model", "MODEL", "--by", "colour"], "--by must be one of"),
+        (["--data", "DATA", "--model", "MODEL", "--foreign", "2"], "--foreign"),
         (["--data", "fracture:puzzles"], "KEY=VALUE"),
         (["--data", "fracture:puzzles=few"], "puzzles=few: expected something like 1"),
         (["--data", "fracture:puzzles=0"], "puzzles must be a whole number"),
@@ -271,7 +380,7 @@ def test_a_folder_of_folders_of_clouds_is_many_puzzles(tmp_path):
 
 def test_real_parts_are_puzzles():
     """Meshes and clouds of the demo of Rectified Point Flow, if they are beside the repository."""
-    folder = Path(__file__).parents[2] / "shared" / "data" / "rpf_demo"
+    folder = Path(__file__).parents[3] / "shared" / "data" / "rpf_demo"
     if not folder.is_dir():
         pytest.skip(f"the real data is not at {folder}")
     for example in open_examples(str(folder)):
