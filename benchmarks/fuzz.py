@@ -1,7 +1,7 @@
 """Hostile files: seeded mutations of a valid file of every format, read in processes that may die alone.
 
-    python benchmarks/fuzz.py --files 20000 --out fuzz            # a table, and a reproducer of everything that went wrong
-    python benchmarks/fuzz.py --replay fuzz/0001-crash            # read one reproducer again, in this process
+    python benchmarks/fuzz.py --files 20000 --out fuzz     # a table, and a reproducer of every fault
+    python benchmarks/fuzz.py --replay fuzz/000001-crash   # read one reproducer again, in this process
 
 A file that is refused with an `InputError` or read is fine. What is not: a crash of the process, a hang of more than 10
 seconds, more than 1 GB of memory on top of the file's size, or any other exception. Each is counted and kept. The n-th
@@ -168,7 +168,7 @@ def read_file(target: Target, folder: Path) -> Outcome:
             with _memory_limit(MAX_BYTES + (folder / target.victim).stat().st_size):
                 target.read(folder)
         except InputError as error:
-            # Readers say "more memory than there is" for what does not fit: here that is a fault, since the bound is ours.
+            # Readers say so of what does not fit into memory. Here that is a fault: nothing in a small file needs 1 GB.
             return Outcome("memory", str(error)) if "more memory" in str(error) else Outcome("refused", str(error))
         except MemoryError:
             return Outcome("memory", traceback.format_exc())
