@@ -6,7 +6,7 @@ import torch
 
 from eda.errors import InputError
 from eda.lie import SE3, so3
-from eda.pieces import Pieces, Puzzle, centred
+from eda.pieces import Pieces, Puzzle, center_poses
 
 
 def sample_noise(
@@ -21,7 +21,7 @@ def sample_noise(
     rotation = so3.random(*shape, generator=generator, dtype=points.dtype, device=device)
     translation = torch.randn(*shape, 3, generator=generator, dtype=points.dtype, device=device) * noise_std
     draws = SE3(rotation, translation).to(points.device)
-    return SE3.stack([centred(draws[k], pieces) for k in range(samples)])
+    return SE3.stack([center_poses(draws[k], pieces) for k in range(samples)])
 
 
 def fit_noise_std(puzzles: Iterable[Puzzle]) -> float:
@@ -31,7 +31,7 @@ def fit_noise_std(puzzles: Iterable[Puzzle]) -> float:
     """
     squares, count = 0.0, 0
     for puzzle in puzzles:
-        translation = centred(puzzle.solution, puzzle.pieces).act(puzzle.pieces.centroids())
+        translation = center_poses(puzzle.solution, puzzle.pieces).act(puzzle.pieces.centroids())
         squares += float(translation.to(torch.float64).square().sum())
         count += 3 * (puzzle.pieces.num_pieces - puzzle.pieces.num_puzzles)
     if not count:

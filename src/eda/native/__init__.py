@@ -1,6 +1,6 @@
-"""The compiled module behind a plain C interface, loaded here and nowhere else.
+"""Loads the compiled module, which has a plain C interface. `kernels.h` lists its files.
 
-It is built with the package where a C++ compiler is found. Where it is missing everything works, on slower paths.
+It is built with the package where a C++ compiler is found. Without it everything works, but more slowly.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SIGNATURES = {
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """The compiled functions, or None (with one warning) where they were not built."""
+    """The compiled functions, or None (with one warning) if they were not built."""
     found = sorted(Path(__file__).parent.glob("_core*.so")) + sorted(Path(__file__).parent.glob("_core*.pyd"))
     if not found:
         warnings.warn(
@@ -73,9 +73,9 @@ def library() -> ctypes.CDLL | None:
 
 
 def _lend_team(loaded: ctypes.CDLL) -> None:
-    """Let it work on the threads of the OpenMP runtime that torch brought, where there is one.
+    """Let the module use the threads of torch's OpenMP runtime, if there is one.
 
-    These spin for a while after their share of the work: threads of our own would wait for cores that do nothing.
+    Those threads spin for a while after their work, so threads of our own would compete with them for the cores.
     """
     team = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
     if team is not None:

@@ -1,4 +1,4 @@
-"""Edge attention in plain torch: any device, any degree, any precision. The oracle for faster implementations.
+"""Edge attention in plain torch, for any device, degree and precision: the definition that the compiled one must equal.
 
 For a receiver u with neighbours v the appendix of the paper defines, in eq. (attention) and eq. (QKV_SO2),
 
@@ -11,8 +11,9 @@ degrees. W_K acts on channels and picks degrees while R acts on the orders of on
     <Q_u, K_vu> = sum_ll' < (Q_u^l W_K^ll'^T), (R^l)^T P_ll' Z^l' >     one product per node before the sum over edges,
     A_u^l = sum_l' [ sum_v alpha_v (R^l)^T P_ll' Z^l' ] W_V^ll'         one product per node after it.
 
-The operator is what is left inside: it is handed Q W_K^T and returns the bracket, both of shape (U, M, L+1, C) with
-the source degree l' in the third place. No product of C x C matrices is made per edge. Heads split the channels of Z.
+The operator takes Q W_K^T and returns the bracket, both of shape (U, M, L+1, C) with the source degree l' in the third
+place. The products with C x C matrices are left to the caller: one per node, none per edge. Heads split the channels
+of Z.
 """
 
 import math
@@ -27,7 +28,7 @@ from eda.kernels.spline import spline_basis
 from eda.lie.frames import edge_frames
 from eda.lie.wigner import degree_rows, rotate_features, wigner
 
-# D as a function of the aligned senders (U, k, M, C), the splines' weights (U, k, T) and their control values.
+# D: from the senders in the edge's frame (U, k, M, C), the weights of the splines (U, k, T) and their control values.
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -43,14 +44,14 @@ def rotated_orders(aligned: Tensor, basis: Tensor, radial: Tensor) -> Tensor:
 
 
 def scaled_orders(aligned: Tensor, basis: Tensor, radial: Tensor) -> Tensor:
-    """A linear map with the parameters of D that does not commute with turns about the edge: a factor per order."""
+    """A factor per order: as many parameters as D, but it does not commute with rotations about the edge."""
     max_degree = math.isqrt(aligned.shape[2]) - 1
     coefficients = (basis @ radial.flatten(1)).unflatten(-1, radial.shape[1:])
     return coefficients[:, :, _orders(max_degree, aligned.device) + max_degree] * aligned
 
 
 def _orders(max_degree: int, device: torch.device) -> Tensor:
-    """(M,) the order m of every row."""
+    """The order m of every row. -> (M,)."""
     return torch.cat([torch.arange(-l, l + 1, device=device) for l in range(max_degree + 1)])
 
 
@@ -67,10 +68,10 @@ def edge_attention(
 
     features (S, M, C): F_v; queries (U, M, L+1, C): Q_u W_K^T; key_radial and value_radial (T, 2L+1, C): the control
     values of a_0 .. a_L, b_1 .. b_L in D_K and D_V, as functions of the edge's length.
-    -> (U, M, L+1, C), to be contracted with W_V. A receiver without neighbours gets zero.
+    -> (U, M, L+1, C), to be multiplied with W_V. A receiver without neighbours gets zero.
     """
     max_degree = math.isqrt(features.shape[1]) - 1
-    # Geometry in float64: it costs little next to the features, and its rounding would be every channel's.
+    # Geometry in float64: it costs little next to the features, and its rounding would affect every channel.
     exact = edges.vectors.to(torch.float64)
     lengths = torch.linalg.vector_norm(exact, dim=-1)
     # An edge that is not finite has no direction either.
@@ -85,11 +86,11 @@ def edge_attention(
     attention = _masked_softmax(logits, visible)
     values = transform(aligned, basis, value_radial)
     weighted = values * attention.repeat_interleave(features.shape[2] // num_heads, dim=-1)[:, :, None]
-    return _gathered(weighted, blocks)
+    return _sum_neighbors(weighted, blocks)
 
 
 def _scores(queries: Tensor, keys: Tensor, blocks: list[Tensor], num_heads: int) -> Tensor:
-    """sum over degrees, orders and the channels of a head. -> (U, k, H)."""
+    """<Q_u, K_vu>: the sum over degrees, orders and the channels of a head. -> (U, k, H)."""
     per_channel = torch.zeros_like(keys[:, :, 0])
     for l, block in enumerate(blocks):
         turned = torch.einsum("ukmn,unsc->ukmsc", block, queries[:, degree_rows(l)])
@@ -108,7 +109,7 @@ def _masked_softmax(logits: Tensor, visible: Tensor) -> Tensor:
     return weights.masked_fill(alone[:, None, None], 0.0)
 
 
-def _gathered(weighted: Tensor, blocks: list[Tensor]) -> Tensor:
+def _sum_neighbors(weighted: Tensor, blocks: list[Tensor]) -> Tensor:
     """sum_v (R^l)^T P_ll' Z^l' for all pairs of degrees. (U, k, M, C) -> (U, M, L+1, C)."""
     by_degree = []
     for l, block in enumerate(blocks):

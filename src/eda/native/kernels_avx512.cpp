@@ -1,6 +1,6 @@
-// Edge attention for x86 with AVX-512 (float only: the exact path does not need it).
+// The kernels for x86 with AVX-512 (float only: double precision is for checks, where AVX2 is fast enough).
 
-#include "attention.h"
+#include "kernels.h"
 
 #ifdef EDA_X86
 
@@ -13,7 +13,7 @@
 
 namespace {
 #define EDA_VECTOR_BYTES 64
-#include "attention_body.inc"
+#include "kernels.inc"
 }  // namespace
 
 #ifdef __clang__

@@ -1,24 +1,22 @@
-"""The compiled kernels are equal to their definitions: values, gradients, the whole network, and farthest points."""
+"""Compiled edge attention equals its definition: values, gradients, and the gradients of the whole network."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from attending import DOUBLE, SINGLE, Case, assert_near, assert_same, out_of_order, refuse, scattered
 from shapes import TINY, lumpy_puzzle
+from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, out_of_order, refuse, scattered
 from torch import Tensor
 
 import eda.native
 from eda import Eda, kernels
-from eda.cloud import farthest_points, farthest_points_reference
-from eda.kernels import cpu, reference
+from eda.kernels import attention_compiled, attention_reference
 
 
 def test_the_compiled_module_is_used(monkeypatch):
     """All below would hold without it, and say nothing."""
     assert eda.native.library() is not None
-    monkeypatch.setattr(cpu, "_call", refuse)
+    monkeypatch.setattr(attention_compiled, "_call", refuse)
     with pytest.raises(AssertionError, match="was called"):
         Case.random().run()
 
@@ -30,7 +28,7 @@ def test_the_compiled_module_is_used(monkeypatch):
 @pytest.mark.parametrize("channels", [2, 6, 10, 16, 20])
 def test_values_and_gradients_are_those_of_the_definition(max_degree, channels):
     case = Case.random(max_degree, channels)
-    expected = case.results(reference.edge_attention)
+    expected = case.results(attention_reference.edge_attention)
     assert all(t.abs().max() > 0 for t in expected)
     assert_near(case.results(), expected, 1e-12)
 
@@ -38,7 +36,7 @@ def test_values_and_gradients_are_those_of_the_definition(max_degree, channels):
 @pytest.mark.parametrize(("channels", "num_heads"), [(6, 1), (6, 3), (6, 6), (20, 4), (20, 5), (1, 1)])
 def test_heads_are_those_of_the_definition(channels, num_heads):
     case = Case.random(2, channels, num_heads=num_heads)
-    assert_near(case.results(), case.results(reference.edge_attention), 1e-12)
+    assert_near(case.results(), case.results(attention_reference.edge_attention), 1e-12)
 
 
 SIZES = {
@@ -61,7 +59,7 @@ def sized(name: str) -> Case:
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_of_all_kinds_are_those_of_the_definition(name):
     case = sized(name)
-    assert_near(case.results(), case.results(reference.edge_attention), 1e-12)
+    assert_near(case.results(), case.results(attention_reference.edge_attention), 1e-12)
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
@@ -79,7 +77,7 @@ def test_float32_is_near_the_float64_definition(max_degree, sizes):
     case = Case.random(max_degree, dtype=SINGLE, **sizes)
     found = case.results()
     assert {t.dtype for t in found} == {SINGLE}
-    assert_near(found, case.to(DOUBLE).results(reference.edge_attention), 1e-4)
+    assert_near(found, case.to(DOUBLE).results(attention_reference.edge_attention), 1e-4)
 
 
 @pytest.mark.parametrize("length", [1e-4, 1e-2, 1e2, 1e6, 1e15])
@@ -87,14 +85,14 @@ def test_float32_is_near_the_float64_definition(max_degree, sizes):
 def test_short_and_long_edges_are_those_of_the_definition(length, dtype, tolerance):
     case = Case.random(dtype=dtype)
     case = replace(case, vectors=case.vectors * length)
-    assert_near(case.results(), case.to(DOUBLE).results(reference.edge_attention), tolerance)
+    assert_near(case.results(), case.to(DOUBLE).results(attention_reference.edge_attention), tolerance)
 
 
 def test_edges_along_the_axes_are_those_of_the_definition():
     axes = torch.eye(3, dtype=DOUBLE).repeat(2, 1) * torch.tensor([1.0] * 3 + [-1.0] * 3).to(DOUBLE)[:, None]
     case = Case.random(3, k=6)
     case = replace(case, vectors=axes.expand(7, 6, 3), neighbors=case.neighbors.clamp(min=0))
-    assert_near(case.results(), case.results(reference.edge_attention), 1e-12)
+    assert_near(case.results(), case.results(attention_reference.edge_attention), 1e-12)
 
 
 def test_large_logits_do_not_overflow():
@@ -175,62 +173,3 @@ def test_gradients_of_the_loss_are_those_of_the_definition(options):
     assert sum(bool(t.abs().max() > 0) for t in expected) > 0.9 * len(expected)
     assert any(not torch.equal(one, two) for one, two in zip(found, expected, strict=True))
     assert_near(found, expected, 1e-10)
-
-
-# -- farthest points ---------------------------------------------------------------------------------------
-
-
-def random_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
-    return rng.normal(size=(size, 3))
-
-
-def doubled_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
-    few = 1 + size // 4
-    return rng.normal(size=(few, 3))[rng.integers(few, size=size)]
-
-
-def lattice_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
-    """With one point that is farther from the centroid than all others."""
-    return np.concatenate([[[90.0, 70.0, 50.0]], rng.integers(4, size=(size, 3))])[:size]
-
-
-def flat_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
-    return rng.normal(size=(size, 3)) * [1.0, 0.0, 1.0]
-
-
-def one_place(rng: np.random.Generator, size: int) -> np.ndarray:
-    return np.full((size, 3), 0.3)
-
-
-def tied_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Of which several points may be the farthest from the centroid."""
-    return rng.integers(3, size=(size, 3)).astype(np.float64)
-
-
-def even_line(rng: np.random.Generator, size: int) -> np.ndarray:
-    return np.arange(size)[:, None] * np.array([1.0, 0.0, 0.0])
-
-
-CLOUDS = [
-    random_cloud,
-    doubled_cloud,
-    lattice_cloud,
-    flat_cloud,
-    one_place,
-    tied_cloud,
-    even_line,
-]
-
-
-@pytest.mark.parametrize("cloud", CLOUDS)
-def test_farthest_points_are_exactly_those_of_the_definition(cloud):
-    rng = np.random.default_rng(0)
-    for size in range(1, 201):
-        points = cloud(rng, size)
-        assert np.array_equal(farthest_points(points, size), farthest_points_reference(points, size)[0]), size
-
-
-@pytest.mark.parametrize("cloud", [random_cloud, doubled_cloud, lattice_cloud])
-def test_farthest_points_of_a_large_cloud_are_exactly_those_of_the_definition(cloud):
-    points = cloud(np.random.default_rng(0), 5000)
-    assert np.array_equal(farthest_points(points, 1000), farthest_points_reference(points, 1000)[0])

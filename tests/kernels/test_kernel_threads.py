@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attending import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child
+from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child
 
 import eda.native
-from eda.kernels import cpu, reference
+from eda.kernels import attention_compiled, attention_reference
 
 NEEDS_THREADS = dict(receivers=300, senders=300, k=15, channels=16)  # enough work for two threads
 
@@ -43,7 +43,7 @@ class Spy:
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
 def test_the_same_input_and_threads_give_the_same_bits(threads, dtype, use_threads, monkeypatch):
     spy, case = Spy(), Case.random(**NEEDS_THREADS, dtype=dtype)
-    monkeypatch.setattr(cpu, "library", lambda: spy)
+    monkeypatch.setattr(attention_compiled, "library", lambda: spy)
     use_threads(threads)
     first = case.results()
     assert spy.threads == [threads, threads]
@@ -73,7 +73,7 @@ def test_receivers_that_look_at_windows_of_senders_get_all_gradients(overlap, de
     neighbors = torch.where(case.neighbors < 0, case.neighbors, (first + near).clamp(max=299))
     neighbors[100:200] = -1 if overlap == 1 else neighbors[100:200]  # a thread whose receivers look at nothing
     case = replace(case, neighbors=neighbors)
-    expected = case.results(reference.edge_attention)
+    expected = case.results(attention_reference.edge_attention)
     for threads in (1, 2, 3, 5):
         use_threads(threads)
         assert_near(case.results(), expected, 1e-12)
@@ -94,14 +94,14 @@ def test_threads_of_our_own_give_the_bits_of_a_lent_team(use_threads):
 
 def test_more_threads_than_receivers_are_not_used(use_threads):
     case = Case.random(2, 64, receivers=3, senders=300, k=300)
-    expected = case.results(reference.edge_attention)
+    expected = case.results(attention_reference.edge_attention)
     use_threads(16)
     assert_near(case.results(), expected, 1e-12)
 
 
 def test_little_work_is_done_by_one_thread(use_threads, monkeypatch):
     spy = Spy()
-    monkeypatch.setattr(cpu, "library", lambda: spy)
+    monkeypatch.setattr(attention_compiled, "library", lambda: spy)
     use_threads(2)
     Case.random().results()
     assert spy.threads == [1, 1]
@@ -123,7 +123,7 @@ def test_threads_of_python_do_not_meet(use_threads):
 def test_a_forked_process_may_use_threads(use_threads, monkeypatch):
     # Small enough for torch to use one thread itself: its own pool does not survive a fork.
     spy, case = Spy(), Case.random(receivers=70, senders=60, k=40, channels=16)
-    monkeypatch.setattr(cpu, "library", lambda: spy)
+    monkeypatch.setattr(attention_compiled, "library", lambda: spy)
     use_threads(2)
     expected = case.results()
     assert spy.threads == [2, 2]

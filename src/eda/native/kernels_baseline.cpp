@@ -1,10 +1,10 @@
-// Edge attention for any machine: 16-byte vectors, which every 64-bit processor has (SSE2, NEON).
+// The kernels for any machine: 16-byte vectors, which every 64-bit processor has (SSE2, NEON).
 
-#include "attention.h"
+#include "kernels.h"
 
 namespace {
 #define EDA_VECTOR_BYTES 16
-#include "attention_body.inc"
+#include "kernels.inc"
 }  // namespace
 
 Kernels<float> baseline_f32() { return kernels<float>(); }

@@ -1,7 +1,8 @@
 // Farthest point sampling, exact, on a k-d tree.
 //
-// Every node of the tree knows its bounding box and the largest gap (squared distance to the chosen set) of its points,
-// so a new point is shown only to the leaves that it can still bring nearer, and the next one is read off the root.
+// The gap of a point is its squared distance to the chosen set. Every node of the tree stores its bounding box and the
+// largest gap of its points. A new point therefore updates only the leaves whose gaps it can reduce, and the next point
+// is read from the root.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace {
 constexpr int64_t leaf_size = 16;
 
 struct Node {
-    int64_t begin, end;    // its points in the sorted order
-    int64_t left, right;   // its children, or -1 for a leaf
+    int64_t begin, end;   // its points in the sorted order
+    int64_t left, right;  // its children, or -1 for a leaf
     double low[3], high[3];
-    double gap;            // the largest gap of its points
-    int64_t farthest;      // where that point lies in the sorted order
+    double gap;        // the largest gap of its points
+    int64_t farthest;  // the place of that point in the sorted order
 };
 
 class Sampler {
@@ -33,10 +34,8 @@ public:
             for (int a = 0; a < 3; ++a) sorted_[3 * i + a] = points[3 * order_[i] + a];
     }
 
-    // Where the point with this original index lies in the sorted order.
-    int64_t place_of(int64_t index) const {
-        return std::find(order_.begin(), order_.end(), index) - order_.begin();
-    }
+    // The place in the sorted order of the point with this original index.
+    int64_t place_of(int64_t index) const { return std::find(order_.begin(), order_.end(), index) - order_.begin(); }
 
     int64_t farthest() const { return nodes_[0].farthest; }
 
@@ -46,7 +45,7 @@ public:
     // Marks a point (by its place in the sorted order) as chosen; returns its original index.
     int64_t choose(int64_t place) {
         const double chosen[3] = {sorted_[3 * place], sorted_[3 * place + 1], sorted_[3 * place + 2]};
-        gap_[place] = -1;  // not to be chosen again, though others may coincide with it
+        gap_[place] = -1;  // never chosen again, even if others coincide with it
         update(0, place, chosen);
         return order_[place];
     }
@@ -100,7 +99,7 @@ private:
         node.gap = best.gap, node.farthest = best.farthest;
     }
 
-    // Larger wins; of equals, the point that came first.
+    // The larger gap wins; of equals, the point with the lower original index.
     bool beats(double gap, int64_t place, double other, int64_t other_place) const {
         return gap > other || (gap == other && order_[place] < order_[other_place]);
     }

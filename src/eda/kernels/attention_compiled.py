@@ -1,4 +1,7 @@
-"""Edge attention by the compiled module, as a torch operator with its own backward. See `reference` for the algebra."""
+"""Edge attention by the compiled module, as a torch operator with its own backward.
+
+`attention_reference` has the algebra.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from eda.errors import InputError
+from eda.kernels.compiled import SUFFIX, is_built_for, lanes, thread_count
 from eda.lie.wigner import stretch_table
 from eda.native import library
 
-SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 MAX_DEGREE = 3
 
 # Fewer edges times channels than this are done sooner than a second thread starts.
 _WORK_PER_THREAD = 20_000
 
 
-def available(features: Tensor) -> bool:
+def can_attend(features: Tensor) -> bool:
     """Whether the compiled module can serve these features (S, M, C)."""
     return 1 <= math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and is_built_for(features)
-
-
-def is_built_for(features: Tensor) -> bool:
-    """Whether the compiled module is there and knows memory of this kind."""
-    return features.device.type == "cpu" and features.dtype in SUFFIX and _is_built()
-
-
-@torch.compiler.assume_constant_result
-def _is_built() -> bool:
-    return library() is not None
 
 
 @lru_cache(maxsize=8)
@@ -44,11 +37,10 @@ def _stretches(max_degree: int) -> np.ndarray:
 
 
 def _call(name: str, inputs: list[Tensor], num_heads: int, channels: int, outputs: list[Tensor]) -> None:
-    """Call a compiled function on contiguous tensors: the six inputs of the operator, then what it reads or writes."""
+    """Call a compiled function on contiguous tensors: the six inputs of the operator, then those it reads or writes."""
     features, queries, _, neighbors, key_radial, _ = inputs
     degree, padded = math.isqrt(features.shape[1]) - 1, features.shape[2]
-    work = neighbors.numel() * padded
-    threads = max(1, min(torch.get_num_threads(), work // _WORK_PER_THREAD))
+    threads = thread_count(neighbors.numel() * padded, _WORK_PER_THREAD)
     stretch = _stretches(degree)
     failed = getattr(library(), f"{name}_{SUFFIX[features.dtype]}")(
         *[tensor.data_ptr() for tensor in inputs],
@@ -64,7 +56,7 @@ def _call(name: str, inputs: list[Tensor], num_heads: int, channels: int, output
 def _check(
     features: Tensor, queries: Tensor, vectors: Tensor, neighbors: Tensor, key: Tensor, value: Tensor, num_heads: int
 ) -> None:
-    """Compiled code reads what it is pointed to: whatever does not fit must stop here."""
+    """Raise for arguments that do not fit: compiled code would read and write outside of their memory."""
     senders, rows, channels = features.shape
     degree, (receivers, k) = math.isqrt(rows) - 1, neighbors.shape
     table = (len(key), 2 * degree + 1, channels)
@@ -87,13 +79,8 @@ def _check(
 
 
 def _padding(channels: int, dtype: torch.dtype) -> int:
-    """How many channels must be added to fill whole registers."""
+    """The number of channels to add to fill whole registers."""
     return -channels % lanes(dtype)
-
-
-def lanes(dtype: torch.dtype) -> int:
-    """How many channels fill a register."""
-    return library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
 
 
 def forward(
@@ -105,14 +92,14 @@ def forward(
     value_radial: Tensor,
     num_heads: int,
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.edge_attention`, with the edges spelled out. -> the output, and the attention (U, k, H).
+    """`attention_reference.edge_attention` on the tensors of the edges. -> the output, and the attention (U, k, H).
 
-    This is the bare function; `edge_attention` is the operator around it, which autograd and torch.compile can see.
+    This is the bare function. `edge_attention` is the operator around it, which autograd and torch.compile can see.
     """
     _check(features, queries, vectors, neighbors, key_radial, value_radial, num_heads)
     channels = features.shape[2]
     padding = _padding(channels, features.dtype)
-    inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
+    inputs = _padded_inputs(features, queries, vectors, neighbors, key_radial, value_radial, padding)
     out = torch.empty_like(inputs[1])
     attention = features.new_empty(*neighbors.shape, num_heads)
     _call("eda_attention_forward", inputs, num_heads, channels, [out, attention])
@@ -122,7 +109,7 @@ def forward(
 edge_attention = torch.library.custom_op("eda::edge_attention", forward, mutates_args=())
 
 
-def _prepared(
+def _padded_inputs(
     features: Tensor,
     queries: Tensor,
     vectors: Tensor,
@@ -156,14 +143,14 @@ def edge_attention_backward(
     channels, num_heads = features.shape[2], attention.shape[2]
     _check(features, queries, vectors, neighbors, key_radial, value_radial, num_heads)
     padding = _padding(channels, features.dtype)
-    inputs = _prepared(features, queries, vectors, neighbors, key_radial, value_radial, padding)
-    pull = (F.pad(gradient, (0, padding)) if padding else gradient).contiguous()
+    inputs = _padded_inputs(features, queries, vectors, neighbors, key_radial, value_radial, padding)
+    d_out = (F.pad(gradient, (0, padding)) if padding else gradient).contiguous()
     results = [
         torch.zeros_like(inputs[0]),
         torch.empty_like(inputs[1]),
         *(torch.zeros_like(t) for t in inputs[4:]),
     ]
-    _call("eda_attention_backward", inputs, num_heads, channels, [attention.contiguous(), pull, *results])
+    _call("eda_attention_backward", inputs, num_heads, channels, [attention.contiguous(), d_out, *results])
     d_features, d_queries, d_key, d_value = (result[..., :channels].contiguous() for result in results)
     return d_features, d_queries, d_key, d_value
 
@@ -173,7 +160,7 @@ def _(gradient: Tensor, attention: Tensor, features: Tensor, queries: Tensor, *r
     return tuple(tensor.new_empty(tensor.shape) for tensor in (features, queries, *rest[-2:]))
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     features, queries, vectors, neighbors, key_radial, value_radial, _ = inputs
     ctx.save_for_backward(output[1], features, queries, vectors, neighbors, key_radial, value_radial)
 
@@ -183,4 +170,4 @@ def _backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple[Tensor | No
     return d_features, d_queries, None, None, d_key, d_value, None
 
 
-edge_attention.register_autograd(_backward, setup_context=_remember)
+edge_attention.register_autograd(_backward, setup_context=_save_inputs)

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attending import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child, refuse
 from shapes import TINY, lumpy_pieces
+from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child, refuse
 from torch import Tensor
 
 import eda.native
 from eda import SE3, Eda, kernels
 from eda.cloud import farthest_points, farthest_points_reference
-from eda.kernels import cpu, reference
+from eda.kernels import attention_compiled, attention_reference
 
 # -- what the compiled module does not serve ---------------------------------------------------------------
 
@@ -28,20 +28,20 @@ from eda.kernels import cpu, reference
 @forks
 @pytest.mark.parametrize("max_degree", [0, 4, 5])
 def test_other_degrees_are_left_to_the_definition(max_degree, monkeypatch):
-    monkeypatch.setattr(cpu, "_call", refuse)
+    monkeypatch.setattr(attention_compiled, "_call", refuse)
     case = Case.random(max_degree)
     found = in_child(lambda: [t.numpy() for t in case.results()])
     assert not isinstance(found, Exception), found
-    assert_same([torch.from_numpy(a) for a in found], case.results(reference.edge_attention))
+    assert_same([torch.from_numpy(a) for a in found], case.results(attention_reference.edge_attention))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.1), (torch.float16, 0.02)])
 def test_half_precision_is_left_to_the_definition(dtype, tolerance, monkeypatch):
-    monkeypatch.setattr(cpu, "_call", refuse)
+    monkeypatch.setattr(attention_compiled, "_call", refuse)
     case = Case.random(dtype=dtype)
     found = case.results()
     assert {t.dtype for t in found} == {dtype}
-    assert_near(found, case.to(DOUBLE).results(reference.edge_attention), tolerance)
+    assert_near(found, case.to(DOUBLE).results(attention_reference.edge_attention), tolerance)
 
 
 def changed(**changes: Callable[[Case], object]) -> Case:
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_an_error_or_right(name):
     case = MISFITS[name]()
     found = in_child(lambda: case.run().numpy())
     if not isinstance(found, Exception):
-        assert_near([torch.from_numpy(found)], [case.run(reference.edge_attention)], 1e-5)
+        assert_near([torch.from_numpy(found)], [case.run(attention_reference.edge_attention)], 1e-5)
 
 
 FAR = {"float32": (SINGLE, 1e20, 1e-5), "float32, at its end": (SINGLE, 5e37, 1e-5), "float64": (DOUBLE, 1e160, 1e-12)}
@@ -97,7 +97,7 @@ def test_edges_whose_squares_overflow_are_those_of_the_definition(name):
     assert far.vectors.isfinite().all()
     found = in_child(lambda: [t.numpy() for t in far.results()])
     assert not isinstance(found, Exception), found
-    expected = near.to(DOUBLE).results(reference.edge_attention)
+    expected = near.to(DOUBLE).results(attention_reference.edge_attention)
     assert_near([torch.from_numpy(a) for a in found], expected, tolerance)
 
 
@@ -113,7 +113,7 @@ def test_edges_that_are_not_finite_are_left_out(value, dtype):
     found = in_child(lambda: [t.numpy() for t in case.results()])
     assert not isinstance(found, Exception), found
     assert_same([torch.from_numpy(a) for a in found], without.results())
-    assert_same(case.results(reference.edge_attention), without.results(reference.edge_attention))
+    assert_same(case.results(attention_reference.edge_attention), without.results(attention_reference.edge_attention))
 
 
 @forks
@@ -131,7 +131,7 @@ def is_compiled() -> bool:
     """Whether a call reaches the compiled module, with and without gradients."""
     reached = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "_call", lambda *_: reached.append(torch.is_grad_enabled()))
+        patch.setattr(attention_compiled, "_call", lambda *_: reached.append(torch.is_grad_enabled()))
         Case.random().run()
         with torch.no_grad():
             Case.random().run()
@@ -144,7 +144,7 @@ def test_reference_only_switches_and_restores():
     with kernels.reference_only():
         assert not is_compiled()
         case = Case.random()
-        assert_same(case.results(), case.results(reference.edge_attention))
+        assert_same(case.results(), case.results(attention_reference.edge_attention))
     assert is_compiled()
 
 
@@ -192,7 +192,7 @@ def test_without_the_compiled_module_all_is_the_same_after_one_warning(load_from
     assert [w.category for w in caught] == [RuntimeWarning]
     assert "compiled module is missing" in str(caught[0].message)
     assert "C++17 compiler" in str(caught[0].message)
-    assert_same(results, case.results(reference.edge_attention))
+    assert_same(results, case.results(attention_reference.edge_attention))
     assert np.array_equal(chosen, farthest_points_reference(cloud, 20)[0])
     assert_near([plain], [compiled], 1e-10)
 
@@ -240,7 +240,7 @@ print(library().eda_lanes(4), library().eda_lanes(8))
 
 def test_another_process_may_ask_for_lesser_instructions(tmp_path):
     case = Case.random(2, 16, dtype=SINGLE)  # channels that fill the registers
-    np.savez(tmp_path / "inputs.npz", *[t.numpy() for t in case.tensors], cpu._stretches(2))
+    np.savez(tmp_path / "inputs.npz", *[t.numpy() for t in case.tensors], attention_compiled._stretches(2))
     words = [sys.executable, "-c", SCRIPT, str(tmp_path / "inputs.npz"), str(tmp_path / "out.npy")]
     environment = {**os.environ, "EDA_ISA": "baseline"}
     ran = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment, check=True)

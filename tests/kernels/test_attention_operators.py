@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from attending import DOUBLE, SINGLE, Case, assert_near, forks, in_child, refuse, scattered
+from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, forks, in_child, refuse, scattered
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from eda import kernels
-from eda.kernels import Edges, cpu
+from eda.kernels import Edges, attention_compiled
 
 # Where dynamo cannot follow it says so, and then looks at the gradients of tensors that have none.
 compiles = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -16,7 +16,7 @@ compiles = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def backward_arguments(case: Case) -> tuple[Tensor, ...]:
-    out, attention = cpu.edge_attention(*case.tensors, case.num_heads)
+    out, attention = attention_compiled.edge_attention(*case.tensors, case.num_heads)
     return torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(out), attention, *case.tensors
 
 
@@ -36,9 +36,9 @@ def faults(operator, arguments, **which) -> dict[str, str]:
 @pytest.mark.parametrize(("dtype", "channels"), [(SINGLE, 6), (DOUBLE, 16)])
 def test_torch_finds_no_fault_with_the_operators(dtype, channels):
     case = Case.random(2, channels, dtype=dtype)
-    assert not faults(cpu.edge_attention, (*with_gradients(case).tensors, case.num_heads))
-    assert not faults(cpu.edge_attention, (*case.tensors, case.num_heads))
-    assert not faults(cpu.edge_attention_backward, backward_arguments(case))
+    assert not faults(attention_compiled.edge_attention, (*with_gradients(case).tensors, case.num_heads))
+    assert not faults(attention_compiled.edge_attention, (*case.tensors, case.num_heads))
+    assert not faults(attention_compiled.edge_attention_backward, backward_arguments(case))
 
 
 @pytest.mark.parametrize("operator", ["forward", "backward"])
@@ -46,7 +46,7 @@ def test_torch_finds_no_fault_where_tensors_are_not_contiguous(operator):
     case = scattered(Case.random())
     forward, arguments = operator == "forward", (*case.tensors, case.num_heads)
     assert not faults(
-        cpu.edge_attention if forward else cpu.edge_attention_backward,
+        attention_compiled.edge_attention if forward else attention_compiled.edge_attention_backward,
         arguments if forward else backward_arguments(case),
         test_utils="test_faketensor",
     )
@@ -79,7 +79,7 @@ def test_fake_tensors_have_the_right_shapes(dtype):
 
 def test_tensors_without_memory_have_the_right_shape(monkeypatch):
     case = Case.random()
-    monkeypatch.setattr(cpu, "_call", refuse)
+    monkeypatch.setattr(attention_compiled, "_call", refuse)
     out = Case(*[t.to("meta") for t in case.tensors], case.num_heads).run()
     assert out.device.type == "meta"
     assert out.shape == case.queries.shape

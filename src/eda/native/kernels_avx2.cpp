@@ -1,6 +1,6 @@
-// Edge attention for x86 with AVX2 and FMA.
+// The kernels for x86 with AVX2 and FMA.
 
-#include "attention.h"
+#include "kernels.h"
 
 #ifdef EDA_X86
 
@@ -13,7 +13,7 @@
 
 namespace {
 #define EDA_VECTOR_BYTES 32
-#include "attention_body.inc"
+#include "kernels.inc"
 }  // namespace
 
 #ifdef __clang__

@@ -1,4 +1,4 @@
-"""The layers of single points by the compiled module are those of the definitions in `eda.nn.layers`."""
+"""Layers on single points by the compiled module equal their definitions in torch."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from eda import kernels
-from eda.kernels import pointwise
-from eda.nn.layers import AdaptiveNorm, DegreeLinear, EquivariantNorm, Time, _normed, equivariant_gelu
+from eda.kernels import equivariant_gelu, equivariant_norm, pointwise_compiled
+from eda.nn.layers import AdaptiveNorm, DegreeLinear, EquivariantNorm, Time
 
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
 at_both_precisions = pytest.mark.parametrize("dtype", TOLERANCE)
@@ -45,13 +45,13 @@ def assert_near(found: Tensor, expected: Tensor) -> None:
 @pytest.fixture
 def reached(monkeypatch) -> list[str]:
     """The compiled functions that were called."""
-    names, call = [], pointwise._called
+    names, call = [], pointwise_compiled._call
 
     def note(name: str, *rest: object) -> Tensor:
         names.append(name)
         return call(name, *rest)
 
-    monkeypatch.setattr(pointwise, "_called", note)
+    monkeypatch.setattr(pointwise_compiled, "_call", note)
     return names
 
 
@@ -134,7 +134,7 @@ def test_gradients_of_norms_are_those_of_the_definition(reached, max_degree, cou
     features = normal(count, (max_degree + 1) ** 2, 32, dtype=dtype)
     for gain in (normal(32, dtype=dtype, seed=1), normal(count, 32, dtype=dtype, seed=2)):
         inputs = [features.requires_grad_(), gain.requires_grad_()]
-        assert_gradients_are_those_of_the_definition(_normed, inputs)
+        assert_gradients_are_those_of_the_definition(equivariant_norm, inputs)
     assert reached.count("eda_norm_backward") == 2
 
 
@@ -144,7 +144,7 @@ def test_gradients_are_those_of_finite_differences(reached):
     for tensor in (features, toward, gain):
         tensor.requires_grad_()
     assert torch.autograd.gradcheck(equivariant_gelu, (features, toward), eps=1e-7)
-    assert torch.autograd.gradcheck(_normed, (features, gain))
+    assert torch.autograd.gradcheck(equivariant_norm, (features, gain))
     assert {"eda_gate_backward", "eda_norm_backward"} <= set(reached)
 
 

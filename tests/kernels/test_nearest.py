@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from scipy.spatial.distance import cdist
 
 from eda.kernels import nearest
@@ -55,7 +56,7 @@ def test_threads_do_not_change_the_answer(monkeypatch):
     table, asked = NearestTable(drawn(1024)), drawn(5001, seed=1)
     found = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(nearest.torch, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         found.append(table.nearest(asked))
     assert len(asked) * 7 * 1024 > 5 * nearest._WORK_PER_THREAD
     np.testing.assert_array_equal(found[1], found[0])
