@@ -6,9 +6,12 @@ It is built with the package where a C++ compiler is found. Without it everythin
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 
@@ -77,3 +80,18 @@ def _lend_team(loaded: ctypes.CDLL) -> None:
     team = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
     if team is not None:
         loaded.eda_lend_team(ctypes.cast(team, POINTER))
+        _shorten_waits(team)
+
+
+def _shorten_waits(team: Any) -> None:
+    """Let the threads of the OpenMP runtime (libgomp) give their cores back soon when they wait for each other.
+
+    While it counts no more threads than cores, libgomp lets a waiting thread spin for milliseconds. On a busy machine
+    each then spins on a core that the other needs. How long it spins is read from the environment when torch is loaded,
+    which is over by now. But with more threads than cores it spins for microseconds only: so there is a team with a
+    thread for every core that sleeps for good, and costs nothing.
+    """
+    team.argtypes, team.restype = [POINTER, POINTER, ctypes.c_uint, ctypes.c_uint], None
+    sleep, forever = ctypes.cast(ctypes.CDLL(None).sleep, POINTER), POINTER(2**31)  # seconds
+    sleepers = (sleep, forever, max(len(os.sched_getaffinity(0)), 2), 0)
+    threading.Thread(target=team, args=sleepers, name="eda-sleepers", daemon=True).start()
