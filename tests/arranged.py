@@ -25,7 +25,7 @@ SAME = math.cos(math.radians(10))  # turns are the same from here on; places are
 # -- arrangements by chance --------------------------------------------------------------------------------
 
 
-def arrangements_of(counts: list[int], num: int, *, mates: bool = False, seed: int = 0) -> Arrangements:
+def arrangements_of(counts: list[int], num: int, *, complementary: bool = False, seed: int = 0) -> Arrangements:
     """`num` of puzzles of `counts` pieces; they place all, joined along some tree. Centres are no origins."""
     pairs, rng, total = pairs_of(counts), np.random.default_rng(seed), sum(counts)
     joined = torch.zeros(len(pairs), num, dtype=torch.bool)
@@ -41,7 +41,7 @@ def arrangements_of(counts: list[int], num: int, *, mates: bool = False, seed: i
         first=first,
         second=second,
         joined=joined,
-        evidence=drawn(len(pairs), num, evidence_width(mates), seed=seed + 2),
+        evidence=drawn(len(pairs), num, evidence_width(complementary), seed=seed + 2),
         counts=torch.tensor(counts),
         centers=0.5 * drawn(total, 3, seed=seed + 3),
     )

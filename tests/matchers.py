@@ -23,22 +23,22 @@ def small() -> list[Pieces]:
     return [puzzle_of([24, 31, 9], 0), puzzle_of([90, 100], 1), puzzle_of([5, 30, 12, 18, 11], 2)]
 
 
-MATES = {"match_mates": True, "spacing": 0.15}
+COMPLEMENTARY = {"matching": "complementary", "spacing": 0.15}
 CASES = {
     "as it is": ({}, ragged),
-    "mates": (MATES, ragged),
+    "complementary": (COMPLEMENTARY, ragged),
     "coarse places": ({"match_level": 2}, ragged),
-    "degree 1, mates": ({"max_degree": 1, **MATES}, ragged),
+    "degree 1, complementary": ({"max_degree": 1, **COMPLEMENTARY}, ragged),
     "unoriented normals, no look": ({"normals": "unoriented", "match_layers": 0}, ragged),
     "no normals": ({"normals": "absent"}, ragged),
-    "no normals, mates": ({"normals": "absent", **MATES}, ragged),
+    "no normals, complementary": ({"normals": "absent", **COMPLEMENTARY}, ragged),
     "all pairs across": ({"cross_neighbors": None}, ragged),
-    "with a path of pairs and a break head": ({"pair_width": 8, "break_head": True}, ragged),
-    "boldly, mates": ({"boldness": 30.0, **MATES}, ragged),
+    "with a break head": ({"break_head": True}, ragged),
+    "boldly, complementary": ({"boldness": 30.0, **COMPLEMENTARY}, ragged),
     "small pieces": ({}, small),
-    "small pieces, mates": (MATES, small),
+    "small pieces, complementary": (COMPLEMENTARY, small),
     "sparse pieces": ({"spacing": 0.046}, ragged),
-    "sparse pieces, mates": ({**MATES, "spacing": 0.054}, ragged),
+    "sparse pieces, complementary": ({**COMPLEMENTARY, "spacing": 0.054}, ragged),
     "pieces too sparse for any motion": ({"spacing": 0.02}, ragged),
 }
 
@@ -76,12 +76,12 @@ def proposed(model: Eda, pieces: Pieces) -> list[Motions]:
 
 
 def surfaces(model: Eda, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
-    """Of every puzzle; of mates there are none. Without normals, all are zero."""
+    """Of every puzzle; of complementary there are none. Without normals, all are zero."""
     config, begin, found = model.config.network, 0, []
     sides = [pieces.points, torch.zeros_like(pieces.points) if config.normals == "absent" else pieces.normals]
     clouds = list(zip(*(of.double().split(pieces.sizes.tolist()) for of in sides), strict=True))
     for count in pieces.counts.tolist():
         own = clouds[begin : begin + count]
-        found.append(None if config.match_mates else tuple(Surface(*one, config.spacing) for one in own))
+        found.append(None if config.is_complementary else tuple(Surface(*one, config.spacing) for one in own))
         begin += count
     return found

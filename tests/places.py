@@ -18,7 +18,7 @@ from eda.nn.surfaces import Surface
 REACH = 0.5  # of matchings by hand
 MATCHED = {"match_width": 8, "time_in_encoder": False}
 
-with_and_without_mates = pytest.mark.parametrize("mates", [False, True])
+of_both_kinds = pytest.mark.parametrize("complementary", [False, True])
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -46,17 +46,18 @@ def times_of(pieces: Pieces) -> Tensor:
 
 
 @torch.no_grad()
-def model_of(boldness: float = 1.0, **settings: object) -> Eda:
+def model_of(boldness: float = 1.0, complementary: bool = False, **settings: object) -> Eda:
     """In float64, every weight stirred; places look much alike, so that many have a say in every fit. Of scans, judges
     are kind: of many pieces all pairs are judged, so that no arrangement would have a say else.
     """
-    network = replace(TINY_NETWORK, **{**MATCHED, **settings})
+    kind = {"matching": "complementary"} if complementary else {}
+    network = replace(TINY_NETWORK, **{**MATCHED, **kind, **settings})
     model = stirred(Eda(EdaConfig(network, boldness=boldness)))
     if model.network.matcher:
         for projection in (model.network.matcher.looks, model.network.matcher.fits):
             for parameter in projection.parameters() if projection else ():
                 parameter *= 0.3
-    if model.network.motions and not network.match_mates:
+    if model.network.motions and not network.is_complementary:
         model.network.motions.judge[-1].bias += 2.4
     return model
 
@@ -200,7 +201,7 @@ def surfaces_of(matches: Matches, spacing: float = 0.3) -> tuple[Surface, ...]:
     return tuple(Surface(points[there], facing[there], spacing) for points, facing, there in sides)
 
 
-def motions_of(matches: Matches, mates: bool, centers: Tensor | None = None) -> Motions:
+def motions_of(matches: Matches, complementary: bool, centers: Tensor | None = None) -> Motions:
     """What is proposed for one puzzle; scans consist of their places."""
     centers = centers_of(matches) if centers is None else centers
-    return propose(matches, centers, None if mates else surfaces_of(matches))
+    return propose(matches, centers, None if complementary else surfaces_of(matches))

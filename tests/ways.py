@@ -45,11 +45,11 @@ def far_of(arrangements: Arrangements, poses: SE3, q: int, h: int) -> tuple[floa
 
 
 @torch.no_grad()
-def path_of(none: float | None = None, mates: bool = False) -> MotionPath:
+def path_of(none: float | None = None, complementary: bool = False) -> MotionPath:
     """With `none`, all arrangements weigh the same, and the rest that."""
-    path = model_of(match_mates=mates).network.motions
+    path = model_of(complementary=complementary).network.motions
     if none is not None:
-        for weighing in (path.judge, path.beside) if mates else (path.judge,):
+        for weighing in (path.judge, path.beside) if complementary else (path.judge,):
             nn.init.zeros_(weighing[-1].weight)
             nn.init.zeros_(weighing[-1].bias)
         nn.init.constant_(path.none, none)

@@ -27,7 +27,7 @@ from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss
+from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss, upgraded_settings
 from eda.pieces import Pieces, Puzzle
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 from eda.weights import path_of
@@ -67,7 +67,8 @@ class EdaConfig:
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
         """From plain values, as read from JSON. Raises `InputError` for a key that is not known."""
         settings = _only_fields(EdaConfig, values)
-        network = _only_fields(NetworkConfig, settings.pop("network", {}))
+        network = settings.pop("network", {})
+        network = _only_fields(NetworkConfig, upgraded_settings(network) if isinstance(network, Mapping) else network)
         return EdaConfig(network=NetworkConfig(**network), **settings)
 
 

@@ -228,7 +228,7 @@ def test_evidence_of_sherds_is_the_support_of_matches_and_how_places_touch():
     matches, motion = pieces_at_random(), motions_at_random()
     known = contacts_of(matches)
     found = known.evidence(PAIR, motion)
-    assert found.shape == (5, 6, evidence_width(mates=True)) == (5, 6, 15)
+    assert found.shape == (5, 6, evidence_width(complementary=True)) == (5, 6, 15)
     expected = [
         [
             [*support_by_loop(known, int(q), motion[r, k]), *contact_by_loop(matches, int(q), motion[r, k])]
@@ -297,7 +297,7 @@ def test_evidence_of_scans_is_the_agreement_of_their_surfaces_motion_by_motion()
     pieces = {0: (0, 1), 1: (0, 2), 2: (1, 2)}
     for rows in ([2, 0, 0, 1, 2], [0, 1, 2, 1, 0], [1] * 5, [2, 2, 2, 0, 0]):
         found = known.evidence(torch.tensor(rows), motion)
-        assert found.shape == (5, 6, evidence_width(mates=False)) == (5, 6, 12)
+        assert found.shape == (5, 6, evidence_width(complementary=False)) == (5, 6, 12)
         for r, q in enumerate(rows):
             here, there = (known.surfaces[piece] for piece in pieces[q])
             each = [agreement(here, there, motion[r, k : k + 1])[0] for k in range(6)]

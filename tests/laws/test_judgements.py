@@ -9,7 +9,7 @@ import pytest
 import torch
 from arranged import arrangements_of, leaving, pair_matrix
 from arranged import moved as brought
-from places import drawn, pairs_of, poses_of, with_and_without_mates
+from places import drawn, of_both_kinds, pairs_of, poses_of
 from scipy.spatial.transform import Rotation
 from shapes import seeded
 from torch import Tensor, nn
@@ -48,13 +48,13 @@ def test_a_motion_is_right_within_twenty_degrees_and_a_quarter_of_the_size_of_th
 # -- the loss of judgements --------------------------------------------------------------------------------
 
 
-def proposals(mates: bool) -> tuple[list[Motions], Arrangements, SE3]:
+def proposals(complementary: bool) -> tuple[list[Motions], Arrangements, SE3]:
     """For puzzles of 3, 2, 1 and 4 pieces: many motions are nearly right or just not, and most hold. Arrangements."""
     counts, ways = [3, 2, 1, 4], [5, 6, 4, 3]
     solution, arrangements, proposed = poses_of(10, 6), [], []
     for b, (count, num) in enumerate(zip(counts, ways, strict=True)):
         begin = sum(counts[:b])
-        own, some = solution[begin : begin + count], arrangements_of([count], num, mates=mates, seed=b)
+        own, some = solution[begin : begin + count], arrangements_of([count], num, complementary=complementary, seed=b)
         near = SE3.exp(0.07 * drawn(count, num, 6, seed=b))
         right = torch.rand(count, num, generator=seeded(b)) < 0.75
         lies = (own.reshape(-1, 1) @ near).where(right, some.poses)
@@ -66,7 +66,7 @@ def proposals(mates: bool) -> tuple[list[Motions], Arrangements, SE3]:
         chosen = torch.rand(len(pairs), num, generator=seeded(b + 1)) < 0.5
         motion = motion.where(chosen, poses_of(len(pairs) * num, b + 9).reshape(len(pairs), num))
         holds = torch.rand(len(pairs), num, generator=seeded(b + 2)) < 0.7
-        evidence = drawn(len(pairs), num, evidence_width(mates), seed=b + 30)
+        evidence = drawn(len(pairs), num, evidence_width(complementary), seed=b + 30)
         proposed.append(Motions(motion, holds, evidence, None))
     return proposed, Arrangements.cat(arrangements), solution
 
@@ -108,12 +108,12 @@ def judgements_by_loop(
     return joined, lying
 
 
-@with_and_without_mates
+@of_both_kinds
 @pytest.mark.parametrize("own", [None, [True, True, False, True, True, True, True, False, True, True], [False] * 10])
 @torch.no_grad()
-def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_count_alike(mates, own):
+def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_count_alike(complementary, own):
     """Also where no piece is the puzzle's own, so that nothing is right."""
-    judges, (proposed, arrangements, solution) = path_of(mates=mates).judges, proposals(mates)
+    judges, (proposed, arrangements, solution) = path_of(complementary=complementary).judges, proposals(complementary)
     kinds = judgements_by_loop(judges, proposed, arrangements, solution, own or [True] * 10)
     found = judging_loss(judges, proposed, arrangements, solution, None if own is None else torch.tensor(own))
     assert float(found) == pytest.approx(balanced(kinds[0]) + balanced(kinds[1]), abs=1e-9)
@@ -123,10 +123,10 @@ def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_
         assert not any(right for kind in kinds for _, right in kind)
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_the_loss_of_judgements_of_which_none_is_wrong(mates):
-    judges, (proposed, arrangements, solution) = path_of(mates=mates).judges, proposals(mates)
+def test_the_loss_of_judgements_of_which_none_is_wrong(complementary):
+    judges, (proposed, arrangements, solution) = path_of(complementary=complementary).judges, proposals(complementary)
     first, second = arrangements.first.split([3, 1, 0, 6]), arrangements.second.split([3, 1, 0, 6])
     right = []
     for motions, here, there in zip(proposed, first, second, strict=True):
@@ -139,13 +139,13 @@ def test_the_loss_of_judgements_of_which_none_is_wrong(mates):
     assert float(judging_loss(judges, right, laid, solution)) == pytest.approx(expected, abs=1e-9)
 
 
-@with_and_without_mates
-def test_the_loss_of_judgements_is_zero_where_there_is_nothing_to_judge(mates):
+@of_both_kinds
+def test_the_loss_of_judgements_is_zero_where_there_is_nothing_to_judge(complementary):
     """No motion holds; or there are only puzzles of one piece."""
-    path, (proposed, arrangements, solution) = path_of(mates=mates), proposals(mates)
+    path, (proposed, arrangements, solution) = path_of(complementary=complementary), proposals(complementary)
     nothing = [replace(motions, holds=torch.zeros_like(motions.holds)) for motions in proposed]
     unplaced = replace(arrangements, placed=torch.zeros_like(arrangements.placed), joined=arrangements.joined & False)
-    alone = arrangements_of([1, 1], 1, mates=mates), [proposed[2], proposed[2]], solution[:2]
+    alone = arrangements_of([1, 1], 1, complementary=complementary), [proposed[2], proposed[2]], solution[:2]
     for some, motions, poses in ((unplaced, nothing, solution), alone):
         loss = judging_loss(path.judges, motions, some, poses)
         assert loss == 0
@@ -153,13 +153,13 @@ def test_the_loss_of_judgements_is_zero_where_there_is_nothing_to_judge(mates):
             assert not slope.any()
 
 
-@with_and_without_mates
-def test_joints_teach_the_judge_and_what_lies_beside_teaches_its_own(mates):
+@of_both_kinds
+def test_joints_teach_the_judge_and_what_lies_beside_teaches_its_own(complementary):
     """Nothing of it is learned from the other, nor by what is not judged; a step down the slope makes it better."""
-    path, (proposed, arrangements, solution) = path_of(mates=mates), proposals(mates)
+    path, (proposed, arrangements, solution) = path_of(complementary=complementary), proposals(complementary)
     alone = [replace(motions, holds=torch.zeros_like(motions.holds)) for motions in proposed]
     together = replace(arrangements, joined=torch.ones_like(arrangements.joined))
-    weighings = {"judge": path.judge, "beside": path.beside} if mates else {"judge": path.judge}
+    weighings = {"judge": path.judge, "beside": path.beside} if complementary else {"judge": path.judge}
     taught = {}
     for name, motions, some in (("joints", proposed, together), ("beside", alone, arrangements)):
         loss = judging_loss(path.judges, motions, some, solution)
@@ -167,8 +167,8 @@ def test_joints_teach_the_judge_and_what_lies_beside_teaches_its_own(mates):
             slopes = torch.autograd.grad(loss, tuple(weighing.parameters()), retain_graph=True, allow_unused=True)
             taught[name, part] = [slope is not None and bool(slope.any()) for slope in slopes]
     assert all(taught["joints", "judge"])
-    assert all(taught["beside", "beside" if mates else "judge"])
-    if mates:
+    assert all(taught["beside", "beside" if complementary else "judge"])
+    if complementary:
         assert not any(taught["joints", "beside"] + taught["beside", "judge"])
     before = judging_loss(path.judges, proposed, arrangements, solution)
     before.backward()

@@ -24,8 +24,8 @@ VARIANTS = {
     "degree 1": {"max_degree": 1},
     "degree 3": {"max_degree": 3},
     "no normals": {"normals": "absent"},
-    "mates": {"match_mates": True},
-    "coarse mates": {"match_mates": True, "match_level": 2},
+    "complementary": {"matching": "complementary"},
+    "coarse complementary": {"matching": "complementary", "match_level": 2},
 }
 
 
@@ -121,10 +121,13 @@ def scores_of(matching: Matching) -> Tensor:
     return table
 
 
-@pytest.mark.parametrize("mates", [False, True])
+@pytest.mark.parametrize("complementary", [False, True])
 @torch.no_grad()
-def test_scores_are_symmetric_and_see_neither_frames_nor_the_order_of_pieces(mates):
-    model, pieces = model_of(match_mates=mates), Pieces.collate([puzzle_of([40, 52, 30]), puzzle_of([44, 30], 1)])
+def test_scores_are_symmetric_and_see_neither_frames_nor_the_order_of_pieces(complementary):
+    model, pieces = (
+        model_of(complementary=complementary),
+        Pieces.collate([puzzle_of([40, 52, 30]), puzzle_of([44, 30], 1)]),
+    )
     poses, order = poses_of(5, seed=3, spread=2.0), torch.tensor([2, 0, 1, 4, 3])
     before = matched(model, pieces)
     scores = scores_of(before)
@@ -157,7 +160,7 @@ def test_what_fits_may_match_better_than_twins_do_and_what_only_looks_alike_may_
 
     scores, twins = between(model_of())
     assert (scores < twins.amax(0) + 1e-9).all()
-    model = model_of(match_mates=True)
+    model = model_of(matching="complementary")
     scores, twins = between(model)
     assert (scores > twins.amax(0) + 1e-3).any()
     for name, parameter in model.network.matcher.fits.named_parameters():  # what fits is the opposite of what it is
@@ -411,17 +414,16 @@ def reached(loss: Tensor, network: torch.nn.Module) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("levels", "level", "mates", "pairs"),
-    [(2, 1, False, ()), (2, 2, False, ()), (3, 2, False, ()), (2, 1, False, ("pairs",)), (2, 1, True, ())],
+    ("levels", "level", "complementary"), [(2, 1, False), (2, 2, False), (3, 2, False), (2, 1, True)]
 )
-def test_what_is_matched_learns_from_matches_alone(levels, level, mates, pairs):
-    model = model_of(num_levels=levels, match_level=level, match_mates=mates, pair_width=8 * len(pairs))
+def test_what_is_matched_learns_from_matches_alone(levels, level, complementary):
+    model = model_of(num_levels=levels, match_level=level, complementary=complementary)
     loss = model.loss(lumpy_puzzle(3, 60), generator=seeded())
     downs = [f"down.{depth}" for depth in range(levels)]
     assert reached(loss.matches, model.network) == {"embedding", "matcher", *downs[:level]}
     assert reached(loss.motions, model.network) == {"motions"}
     by_flow = reached(loss.rotation + loss.translation, model.network)
-    assert by_flow == {"time", "croco", "head", "motions", *downs[level:], *pairs}
+    assert by_flow == {"time", "croco", "head", "motions", *downs[level:]}
 
 
 def test_without_matches_the_encoder_learns_from_the_flow():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from arranged import FAR, arrangements_of, leaving, moved_on, pairwise, planted
-from places import assert_near, drawn, poses_of, with_and_without_mates
+from places import assert_near, drawn, of_both_kinds, poses_of
 from reference import haar_rotations
 from torch import Tensor
 from ways import far_of, path_of, pieces_of, way_of
@@ -61,11 +61,11 @@ def mixed_by_loop(
     return torch.from_numpy(np.concatenate(velocity))
 
 
-def several(mates: bool) -> tuple[Arrangements, SE3, Tensor, Tensor]:
+def several(complementary: bool) -> tuple[Arrangements, SE3, Tensor, Tensor]:
     """Puzzles of 3, 1, 2, 4 and 2 pieces; one is late, so that the least time counts, one is far off; some arrangements
     do not hold, and of the last puzzle none does.
     """
-    arrangements = arrangements_of([3, 1, 2, 4, 2], 3, mates=mates)
+    arrangements = arrangements_of([3, 1, 2, 4, 2], 3, complementary=complementary)
     holds = torch.tensor([[True, False, True], [False] * 3, [False, False, True], [True] * 3, [False] * 3])
     spread = torch.tensor([0.5, 0.5, 30, 1, 0.5, 0.5, 1, 1, 0.2, 0.3, 1, 1]).double()[:, None]
     poses = SE3(haar_rotations(12), spread * drawn(12, 3))
@@ -73,12 +73,12 @@ def several(mates: bool) -> tuple[Arrangements, SE3, Tensor, Tensor]:
     return replace(arrangements, holds=holds), poses, tau, drawn(12, 6, seed=3)
 
 
-@with_and_without_mates
+@of_both_kinds
 @pytest.mark.parametrize("left", [(), ((1, 0), (7, 0), (7, 1), (9, 1), (6, 2))])
 @torch.no_grad()
-def test_a_velocity_is_the_mean_by_a_loop_over_all_arrangements_and_the_rest(mates, left):
+def test_a_velocity_is_the_mean_by_a_loop_over_all_arrangements_and_the_rest(complementary, left):
     """Where all pieces are placed, and where some are not."""
-    path, (arrangements, poses, tau, rest) = path_of(mates=mates), several(mates)
+    path, (arrangements, poses, tau, rest) = path_of(complementary=complementary), several(complementary)
     arrangements = leaving(arrangements, *left)
     for boldness in (1.0, 0.9, 1.5, 16.0, 1e6):
         found = path(arrangements, poses, tau, rest, boldness)
@@ -88,12 +88,14 @@ def test_a_velocity_is_the_mean_by_a_loop_over_all_arrangements_and_the_rest(mat
     assert torch.equal(path(arrangements, poses, tau, rest), path(arrangements, poses, tau, rest, 1.0))
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_a_puzzle_does_not_see_its_batch_companions(mates):
+def test_a_puzzle_does_not_see_its_batch_companions(complementary):
     """Of 2, 5, 1 and 3 pieces in 5, 2, 1 and 3 arrangements, some of which leave pieces."""
-    path, counts = path_of(mates=mates), [2, 5, 1, 3]
-    each = [arrangements_of([n], h, mates=mates, seed=n) for n, h in zip(counts, (5, 2, 1, 3), strict=True)]
+    path, counts = path_of(complementary=complementary), [2, 5, 1, 3]
+    each = [
+        arrangements_of([n], h, complementary=complementary, seed=n) for n, h in zip(counts, (5, 2, 1, 3), strict=True)
+    ]
     each[1] = leaving(each[1], (3, 0))
     each[2] = replace(leaving(each[2], (0, 0)), holds=torch.tensor([[False]]))
     poses, tau, rest = poses_of(11, 3), torch.tensor([0.1, 0.5, 0.3, 0.99]).double(), drawn(11, 6, seed=3)
@@ -104,11 +106,11 @@ def test_a_puzzle_does_not_see_its_batch_companions(mates):
         assert_near(together, torch.cat(alone), 1e-12)
 
 
-@with_and_without_mates
-def test_what_does_not_hold_has_no_weight_at_all(mates):
+@of_both_kinds
+def test_what_does_not_hold_has_no_weight_at_all(complementary):
     """Neither where it is all that a puzzle has, nor does it teach anything."""
-    path, (arrangements, poses, tau, rest) = path_of(mates=mates), several(mates)
-    other = arrangements_of([3, 1, 2, 4, 2], 3, mates=mates, seed=9)
+    path, (arrangements, poses, tau, rest) = path_of(complementary=complementary), several(complementary)
+    other = arrangements_of([3, 1, 2, 4, 2], 3, complementary=complementary, seed=9)
     puzzle = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4])
     of_pieces, of_pairs = arrangements.holds[puzzle], arrangements.holds[puzzle[arrangements.first]]
     changed = replace(
@@ -128,11 +130,16 @@ def test_what_does_not_hold_has_no_weight_at_all(mates):
             assert_near(one, expected_one, 1e-11)
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_does_not_matter(mates):
-    path, poses, tau, rest = path_of(mates=mates), poses_of(7), torch.tensor([0.3, 0.6]).double(), drawn(7, 6)
-    arrangements = leaving(arrangements_of([4, 3], 2, mates=mates), (1, 0), (1, 1), (6, 1))
+def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_does_not_matter(complementary):
+    path, poses, tau, rest = (
+        path_of(complementary=complementary),
+        poses_of(7),
+        torch.tensor([0.3, 0.6]).double(),
+        drawn(7, 6),
+    )
+    arrangements = leaving(arrangements_of([4, 3], 2, complementary=complementary), (1, 0), (1, 1), (6, 1))
     expected = path(arrangements, poses, tau, rest)
     assert_near(expected[1], rest[1], 1e-12)
     assert (expected - rest)[[0, 2, 3, 4, 5, 6]].abs().amax(1).min() > 1e-3
@@ -146,12 +153,12 @@ def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_doe
     assert_near(path(moved, poses, tau, rest), expected, 1e-12)
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_two_pieces_go_as_they_did_when_there_were_only_pairs(mates):
+def test_two_pieces_go_as_they_did_when_there_were_only_pairs(complementary):
     """Half of the way each; the weight of a motion is that of what speaks for it and of how far it is."""
-    puzzle, path = planted(2, 6), path_of(mates=mates)
-    evidence = drawn(1, 6, evidence_width(mates))
+    puzzle, path = planted(2, 6), path_of(complementary=complementary)
+    evidence = drawn(1, 6, evidence_width(complementary))
     holds = torch.tensor([[True, True, False, True, True, False]])
     motions = replace(puzzle.motions, evidence=evidence, holds=holds)
     arrangements = arrange(motions, puzzle.centers, path.judges)
@@ -171,22 +178,22 @@ def test_two_pieces_go_as_they_did_when_there_were_only_pairs(mates):
         assert_near(found, torch.from_numpy(expected), 1e-9)
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_pieces_are_judged_as_if_they_were_where_they_are_wanted(mates):
+def test_pieces_are_judged_as_if_they_were_where_they_are_wanted(complementary):
     """And those beside each other by a judge of their own, where places fit; else by the same one."""
-    path, evidence = path_of(mates=mates), drawn(5, 2, evidence_width(mates))
+    path, evidence = path_of(complementary=complementary), drawn(5, 2, evidence_width(complementary))
     for q, h in itertools.product(range(5), range(2)):
         joined = judged(path, evidence[q, h])
-        beside = float(path.beside(evidence[q, h])) if mates else joined
+        beside = float(path.beside(evidence[q, h])) if complementary else joined
         assert float(path.judges.joined(evidence)[q, h]) == pytest.approx(joined)
         assert float(path.judges.beside(evidence)[q, h]) == pytest.approx(beside)
-    assert (path.beside is not None) == mates
+    assert (path.beside is not None) == complementary
 
 
-@with_and_without_mates
-def test_the_velocity_teaches_all_that_weighs_but_not_through_what_was_proposed(mates):
-    path, (arrangements, poses, tau, rest) = path_of(mates=mates), several(mates)
+@of_both_kinds
+def test_the_velocity_teaches_all_that_weighs_but_not_through_what_was_proposed(complementary):
+    path, (arrangements, poses, tau, rest) = path_of(complementary=complementary), several(complementary)
     rest = rest.requires_grad_()
     wanted = arrangements.poses.translation.requires_grad_()
     out = path(arrangements, poses, tau, rest)

@@ -14,10 +14,10 @@ from places import (
     drawn,
     matches_at_random,
     motions_of,
+    of_both_kinds,
     pairs_of,
     poses_of,
     surfaces_of,
-    with_and_without_mates,
     with_garbage,
 )
 from reference import haar_rotations
@@ -241,10 +241,10 @@ def test_motions_of_scans_are_those_that_a_loop_proposes_after_they_settled_each
     assert isinstance(motions.known, Overlaps)
 
 
-@with_and_without_mates
-def test_evidence_is_what_is_known_of_the_motions(mates):
+@of_both_kinds
+def test_evidence_is_what_is_known_of_the_motions(complementary):
     matches = matches_at_random([12, 14, 13])
-    motions = motions_of(matches, mates)
+    motions = motions_of(matches, complementary)
     assert motions.known.matches is matches
     assert_near(motions.evidence, motions.known.evidence(torch.arange(3), motions.motion), 1e-12)
 

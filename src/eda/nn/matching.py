@@ -114,7 +114,7 @@ class Matcher(nn.Module):
         self.across = nn.ModuleList(Attention(width) for _ in range(config.match_layers))
         self.looks = nn.Linear(width, DESCRIPTOR)
         # Likeness is greatest with oneself, so by itself it cannot say that a bump fits a dent and not a bump.
-        self.fits = nn.Linear(width, DESCRIPTOR) if config.match_mates else None
+        self.fits = nn.Linear(width, DESCRIPTOR) if config.is_complementary else None
         self.shared = nn.Linear(width, 1)
 
     def forward(self, pyramid: Pyramid, levels: list[Tensor]) -> Matching:

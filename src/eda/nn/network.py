@@ -32,7 +32,6 @@ from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
 from eda.nn.matching import Matcher, Matching
 from eda.nn.motions import MotionPath
-from eda.nn.pairs import PairPath, Pairs
 from eda.nn.proposals import Motions, propose
 from eda.nn.surfaces import Surface
 from eda.pieces import Pieces
@@ -70,7 +69,6 @@ class Tokens:
     points: Tensor  # (T, 3)
     within: Edges  # the neighbours in the same piece
     layout: Layout
-    pairs: Pairs | None = None  # what pieces know of each other, where the network asks
     arrangements: Arrangements | None = None  # in which they may fit
     time: Time | None = None  # what the features are attuned to, if they are
 
@@ -90,7 +88,6 @@ class Tokens:
                 sizes=torch.cat([tokens.layout.sizes for tokens in batch]),
                 counts=torch.cat([tokens.layout.counts for tokens in batch]),
             ),
-            pairs=Pairs.cat([tokens.pairs for tokens in batch if tokens.pairs]) if batch[0].pairs else None,
             arrangements=Arrangements.cat([t.arrangements for t in batch if t.arrangements])
             if batch[0].arrangements
             else None,
@@ -109,9 +106,8 @@ class EdaNetwork(nn.Module):
         self.embedding = InputEmbedding(config)
         self.time = TimeEmbedding(config.channels)
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
-        self.pairs = PairPath(config) if config.pair_width else None
         self.matcher = Matcher(config) if config.match_width else None
-        self.motions = MotionPath(config.match_mates) if config.match_width else None
+        self.motions = MotionPath(config.is_complementary) if config.match_width else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -139,9 +135,8 @@ class EdaNetwork(nn.Module):
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
         matched = self.matcher.level if self.matcher else -1
         seen = [features.detach() if depth <= matched else features for depth, features in enumerate(levels)]
-        pairs = self.pairs.encode(pyramid, seen) if self.pairs else None
         layout = Layout(level.sizes, pyramid.pieces.counts)
-        return Tokens(seen[-1], level.points, within, layout, pairs, arrangements)
+        return Tokens(seen[-1], level.points, within, layout, arrangements)
 
     @full_precision
     def propose(self, pyramid: Pyramid, matching: Matching) -> list[Motions]:
@@ -153,7 +148,7 @@ class EdaNetwork(nn.Module):
     def _surfaces(self, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
         """Of every puzzle, the surfaces of its pieces; none of mates, which do not lie on each other."""
         counts = pieces.counts.tolist()
-        if self.config.match_mates:
+        if self.config.is_complementary:
             return [None] * len(counts)
         normals = None if self.config.normals == "absent" else pieces.normals
         normals = torch.zeros_like(pieces.points) if normals is None else normals
@@ -225,17 +220,11 @@ class EdaNetwork(nn.Module):
         within = tokens.within.rotated(pose.rotation)
         blocks = [block[layout.piece] for block in wigner(poses.rotation, config.max_degree)]
         features = rotate_features(tokens.features, blocks)
-        by_pairs = None
-        if self.pairs and tokens.pairs:
-            state = self.pairs(tokens.pairs, poses, tokens.time.embedding[ranges(layout.counts)])
-            features = features + self.pairs.told(state, rows_of(config.max_degree))[layout.piece]
-            by_pairs = self.pairs.velocity(state)
         first, *others = self.croco
         features = first.look_across(features, between, tokens.time)  # type: ignore[operator]
         for croco in others:
             features = croco(features, within, between, tokens.time)
         velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
-        velocity = velocity if by_pairs is None else velocity + by_pairs
         if self.motions and tokens.arrangements:
             velocity = self.motions(tokens.arrangements, poses, tau, velocity, boldness)
         return velocity

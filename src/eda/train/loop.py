@@ -154,11 +154,10 @@ def _first_model(config: TrainConfig) -> Eda:
     if not config.begin_with:
         return Eda(config.model, seed=config.seed)
     before, network = Eda.load(config.begin_with), config.model.network
-    simpler = (network.without_pairs, network.without_matches, network.without_pairs.without_matches)
-    if before.config.network not in (network, *simpler):
+    if before.config.network not in (network, network.without_matches):
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
     model = Eda(config.model, seed=config.seed)
-    model.load_state_dict(before.state_dict(), strict=False)  # paths between pieces may be new
+    model.load_state_dict(before.state_dict(), strict=False)  # the part that matches places may be new
     return model
 
 
