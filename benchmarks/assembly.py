@@ -24,11 +24,11 @@ import torch
 from eda import SE3, Eda, Puzzle, assemble
 from eda.assembly import AssembleConfig, Calibration, RankConfig, calibrate, expected_calibration_error
 from eda.assembly.confidence import SHERDS, Calibrated
-from eda.assembly.motion import act, angle, inverse
 from eda.atomic import write_atomically
 from eda.data import open_examples
 from eda.lie import so3
 from eda.metrics import chamfer, pairwise_geodesic
+from eda.registration.rigid import act, inverse, rotation_angle
 
 METHODS = {
     "all": RankConfig(),
@@ -118,7 +118,7 @@ def fitting(clouds: list, motions: np.ndarray, belongs: np.ndarray, size: float)
     relative = inverse(motions)[:, None] @ motions[None]
     moved = np.stack([act(relative[:, j], centers[j][None])[:, 0] for j in range(len(clouds))], axis=1)
     near = np.linalg.norm(moved - centers, axis=2) < 2 * RIGHT_LENGTH * size
-    return near & (np.degrees(angle(relative)) < 2 * RIGHT_DEGREES) & belongs & belongs[:, None]
+    return near & (np.degrees(rotation_angle(relative)) < 2 * RIGHT_DEGREES) & belongs & belongs[:, None]
 
 
 # -- all puzzles -------------------------------------------------------------------------------------------------------

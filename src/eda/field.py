@@ -14,7 +14,8 @@ from torch import Tensor
 from eda.flow.loss import center_velocity, spatial_twist, turned
 from eda.graph import Pyramid
 from eda.lie import SE3
-from eda.nn import Arrangements, EdaNetwork, Time, Tokens
+from eda.nn import EdaNetwork, Time, Tokens
+from eda.registration.arrangements import Arrangements
 from eda.segment import ranges
 
 

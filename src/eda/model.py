@@ -21,14 +21,15 @@ from torch import Tensor, nn
 from eda.atomic import write_atomically
 from eda.errors import InputError
 from eda.field import VelocityField
-from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
+from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, sample_noise
 from eda.flow.loss import Loss as FlowLoss
 from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss, upgraded_settings
+from eda.nn import EdaNetwork, NetworkConfig, Tokens, hypothesis_loss, matching_loss, upgraded_settings
 from eda.pieces import Pieces, Puzzle
+from eda.registration.rigid_groups import merge_pinned
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 from eda.weights import path_of
 
@@ -46,7 +47,7 @@ class EdaConfig:
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
     match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
     judge_weight: float = 1.0  # of the cross-entropy of judged motions, where the network proposes any
-    boldness: float = 1.0  # samples are of the density to this power, as far as motions are proposed (nn/motions.py)
+    boldness: float = 1.0  # the inverse temperature at which arrangements are sampled (nn/pose_field.py)
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
@@ -198,9 +199,10 @@ class Eda(nn.Module):
         if matching is not None:
             matches = matching_loss(matching, puzzle.solution, labels.own)
         if matching is not None and network.motions is not None and draws:
-            proposed = network.propose(pyramid, matching)
-            arrangements = network.arrange(pyramid, proposed)
-            motions = judging_loss(network.motions.judges, proposed, arrangements, puzzle.solution, labels.own)
+            hypotheses = network.hypothesize(pyramid, matching)
+            arrangements = network.arrange(pyramid, hypotheses)
+            scores = network.motions.pair_scores
+            motions = hypothesis_loss(scores, hypotheses, arrangements, puzzle.solution, labels.own)
         if levels is not None and draws and not network.config.time_in_encoder:
             encoded = network.tokens(pyramid, levels, arrangements)
         flow = self._flow_loss(self._field(pyramid, draws, encoded=encoded), puzzle, draws, labels, generator)
@@ -305,7 +307,7 @@ class Eda(nn.Module):
             callback=callback,
         )
         poses = walked.poses.reshape(-1, samples, rigid.num_pieces)
-        return Trajectory(walked.taus, merged.restore(poses) if merged else poses)
+        return Trajectory(walked.taus, merged.expand(poses) if merged else poses)
 
     # -- on disk ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from eda.flow.noise import fit_noise_std, sample_noise
 from eda.flow.path import Path, rotation_correction
-from eda.flow.pins import merge_pinned
 from eda.flow.solver import SOLVERS, Progress, Trajectory, integrate
 from eda.flow.times import TAU_SAMPLERS
 
@@ -14,7 +13,6 @@ __all__ = [
     "Trajectory",
     "fit_noise_std",
     "integrate",
-    "merge_pinned",
     "rotation_correction",
     "sample_noise",
 ]

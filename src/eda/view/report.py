@@ -24,6 +24,7 @@ from eda.atomic import write_atomically
 from eda.data import Example
 from eda.errors import InputError
 from eda.pieces import MIN_POINTS
+from eda.registration.rigid import is_rigid
 from eda.view.camera import Camera
 from eda.view.colors import FOREIGN, PIECES, as_bytes, confidence_colors
 from eda.view.scene import good_view
@@ -312,10 +313,7 @@ def _row_below(pieces: Sequence[Piece], alternative: Alternative, stage: _Stage)
 def _check_rigid(what: str, poses: np.ndarray, shape: tuple[int, ...]) -> None:
     if np.shape(poses) != shape:
         raise InputError(f"{what} must have shape {shape}, got {np.shape(poses)}")
-    rotation = poses[..., :3, :3]
-    skew = np.abs(rotation @ np.swapaxes(rotation, -1, -2) - np.eye(3)).max(initial=0)
-    # Written so that NaN fails too.
-    if not (np.isfinite(poses).all() and skew < _RIGID and (np.linalg.det(rotation) > 0).all()):
+    if not is_rigid(poses, _RIGID):
         raise InputError(f"{what} must be rigid motions: a rotation and a translation, without scale")
 
 

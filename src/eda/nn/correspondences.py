@@ -1,12 +1,12 @@
-"""Which places two pieces share, found before either has a pose (ours; the paper has no such path).
+"""Correspondences between pieces, found before any has a pose (ours; the paper has no such path).
 
-In: the encoder's features, each piece in its own frame. Out: `Matching`, made once per puzzle by `Matcher`.
+In: the encoder's features, each piece in its own frame. Out: `MatchScores`, made once per puzzle by `Matcher`.
 
 Scans of one room show some of its places twice; sherds meet along breaks, where a bump of one fills a dent of the
-other. A place is described by invariants, looks around in its own piece and in the others, and says what it looks like
-(and, where places are to fit rather than to look alike, what would fit it). Places that choose each other among those
-of all other pieces are held for the same. What is right is known in training from the solution (`matching_loss`), so
-this learns much faster than through velocities.
+other. A place is described by invariants, attends to its own piece and to the others, and gets a descriptor of what it
+looks like (and, where complementary places are matched, of what would fit it). Places that choose each other among
+those of all other pieces correspond. What is right is known in training from the solution (`matching_loss`), so this
+learns much faster than through velocities.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ from eda.nn.config import NetworkConfig
 from eda.nn.invariants import described, described_width
 from eda.nn.layers import EquivariantNorm
 from eda.nn.transformer import Attention, look_around
+from eda.registration.soft_correspondences import SAME_PLACE, SoftCorrespondences
 from eda.segment import padded, ranges
 
 DESCRIPTOR = 64  # numbers by which places are compared
 EXTENT = 4.0  # about that of a piece, in units of the level's reach
 HIDDEN = -1e4  # the score of what is no pair of places of two pieces
-# In units of the level's reach: the usual distance of the nearest place of another piece where both show the surface.
-SAME = 0.6
 
 
 @dataclass(frozen=True)
-class Matching:
+class MatchScores:
     """How well the places of all pieces go together, puzzle by puzzle."""
 
     points: Tensor  # (T, 3) the places, in the own frames of their pieces
     normals: Tensor | None  # (T, 3) where there are any
     sizes: Tensor  # (N,) places of each piece
     counts: Tensor  # (B,) pieces of each puzzle
-    shared: Tensor  # (T,) the logit that another piece shows the place too
+    shared: Tensor  # (T,) the logit that the place has a counterpart on another piece
     scores: Tensor  # (B, S, S) how well two places of a puzzle go together; symmetric
     across: Across  # which of these are pairs of places of two pieces
     reach: float  # the unit of length of the places' level
@@ -52,16 +51,16 @@ class Matching:
         """(B, S, S) which entries of the scores are of places of two pieces."""
         return self.across.foreign & self.across.present[:, :, None]
 
-    def choices(self) -> Tensor:
+    def log_choices(self) -> Tensor:
         """(B, S, S) the log of how likely a place chooses another among those of all other pieces."""
         return self.scores.log_softmax(-1)
 
     def weights(self) -> Tensor:
-        """(B, S, S) how surely two places are the same: each is the other's choice, and both are shared."""
-        certain = self.choices() + logsigmoid(self.shared)[self.across.rows][:, :, None]
+        """(B, S, S) how surely two places correspond: each is the other's choice, and both have a counterpart."""
+        certain = self.log_choices() + logsigmoid(self.shared)[self.across.rows][:, :, None]
         return (certain + certain.mT).exp().masked_fill(~self.pairs, 0)
 
-    def puzzles(self) -> Iterator[Matches]:
+    def puzzles(self) -> Iterator[SoftCorrespondences]:
         """One after the other, piece by piece."""
         weights, pieces, places = self.weights(), self.counts.tolist(), self.across.present.sum(1).tolist()
         every = [self.sizes, self.points, torch.sigmoid(self.shared)]
@@ -73,7 +72,7 @@ class Matching:
             both = present[first][:, :, None] & present[second][:, None, :]
             block = weights[b][rows[first][:, :, None], rows[second][:, None, :]]
             facing = normals[b]
-            yield Matches(
+            yield SoftCorrespondences(
                 points[b][rows],
                 present,
                 None if facing is None else facing[rows],
@@ -83,20 +82,6 @@ class Matching:
                 block.masked_fill(~both, 0),
                 self.reach,
             )
-
-
-@dataclass(frozen=True)
-class Matches:
-    """Of one puzzle: how surely the places of two pieces are the same, for every pair of pieces."""
-
-    places: Tensor  # (N, m, 3) of every piece in its own frame, padded
-    present: Tensor  # (N, m) which of these are not padding
-    normals: Tensor | None  # (N, m, 3) at these places, where there are any
-    shared: Tensor  # (N, m) how likely another piece shows the place too
-    first: Tensor  # (Q,) a piece
-    second: Tensor  # (Q,) a later one
-    weights: Tensor  # (Q, m, m)
-    reach: float  # the unit of length of the places' level
 
 
 class Matcher(nn.Module):
@@ -117,7 +102,7 @@ class Matcher(nn.Module):
         self.fits = nn.Linear(width, DESCRIPTOR) if config.is_complementary else None
         self.shared = nn.Linear(width, 1)
 
-    def forward(self, pyramid: Pyramid, levels: list[Tensor]) -> Matching:
+    def forward(self, pyramid: Pyramid, levels: list[Tensor]) -> MatchScores:
         """The levels (T, M, C) of the encoder's features."""
         level, features = pyramid.levels[self.level], levels[self.level]
         counts, piece = pyramid.pieces.counts, ranges(level.sizes)
@@ -130,7 +115,7 @@ class Matcher(nn.Module):
         else:
             scores = looks @ self._compared(self.fits, places, across).mT
             scores = scores + scores.mT
-        return Matching(
+        return MatchScores(
             points=level.points,
             normals=_normals(pyramid, self.level) if self.sees_normals else None,
             sizes=level.sizes,
@@ -164,13 +149,13 @@ def pairs_of_pieces(sizes: Tensor) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def matching_loss(matching: Matching, solution: SE3, own: Tensor | None = None) -> Tensor:
+def matching_loss(matching: MatchScores, solution: SE3, own: Tensor | None = None) -> Tensor:
     """How badly places are matched, where the solution (N,) brings them: a cross-entropy in nats.
 
-    A place ought to choose among those of other pieces that come to lie within `2 SAME` of it, the nearer the rather;
+    A place ought to choose among those of other pieces that come to lie within `2 SAME_PLACE` of it, the nearer the rather;
     and to know whether there are any. Pieces that are not the puzzle's `own` (N,) share nothing.
     """
-    across, near, piece = matching.across, SAME * matching.reach, ranges(matching.sizes)
+    across, near, piece = matching.across, SAME_PLACE * matching.reach, ranges(matching.sizes)
     placed, pairs = solution[piece].act(matching.points)[across.rows], matching.pairs
     if own is not None:
         known = own[piece][across.rows]
@@ -178,7 +163,7 @@ def matching_loss(matching: Matching, solution: SE3, own: Tensor | None = None) 
     distance = torch.cdist(placed, placed).masked_fill(~pairs, torch.inf)
     wanted = torch.exp(-(distance**2) / (2 * near**2)) * (distance < 2 * near)
     total = wanted.sum(-1)
-    chosen = -(wanted * matching.choices()).sum(-1) / total.clamp(min=1e-12)
+    chosen = -(wanted * matching.log_choices()).sum(-1) / total.clamp(min=1e-12)
     met = (distance.amin(-1) < 1.5 * near).to(placed.dtype)
     shared = binary_cross_entropy_with_logits(matching.shared, met[across.present])
     return chosen.sum() / (total > 0).sum().clamp(min=1) + shared
