@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.distributed
 from datasets import command_of, dataset_of, lumpy_example, tiny_run
-from places import MATCHED
 from safetensors.torch import load_file, save_file
+from support.soft_matches import MATCHED
 
 import eda.cli
 import eda.train

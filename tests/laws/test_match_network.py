@@ -5,14 +5,23 @@ from dataclasses import replace
 
 import pytest
 import torch
-from matchers import CASES, field_of, known, proposed, ragged
-from places import MATCHED, assert_near, model_of, of_both_kinds, piece_alone, poses_of, puzzle_of, times_of
 from reference import haar_rotations
 from shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.matching_networks import CASES, field_of, known, proposed, ragged
+from support.soft_matches import (
+    MATCHED,
+    assert_near,
+    model_of,
+    of_both_kinds,
+    piece_alone,
+    poses_of,
+    puzzle_of,
+    times_of,
+)
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, load
-from eda.nn.arrangements import Arrangements, arrange
+from eda.registration.arrangements import Arrangements, arrange
 
 COUNTS = [3, 2, 5]
 # Where some pieces are not arranged, or what stirs the weights of judges leaves them little to say.
@@ -79,8 +88,8 @@ def test_the_cases_are_what_they_are_said_to_be(case, arrangements, placed):
     """How many arrangements the puzzles have, and how many pieces these place."""
     model, pieces, *_ = known(case)
     found = model.network.encode(model.pyramid(pieces), None).arrangements
-    each = [of[holds].sum(1) for of, holds in zip(found.placed.T.split(COUNTS, dim=1), found.holds, strict=True)]
-    assert found.holds.sum(1).tolist() == arrangements
+    each = [of[holds].sum(1) for of, holds in zip(found.placed.T.split(COUNTS, dim=1), found.valid, strict=True)]
+    assert found.valid.sum(1).tolist() == arrangements
     assert [set(counts.tolist()) for counts in each] == [{count} if count else set() for count in placed]
 
 
@@ -111,13 +120,15 @@ def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once
     clouds = pieces.points.split(pieces.sizes.tolist())
     assert_near(early.centers, torch.stack([cloud.mean(0) for cloud in clouds]))
     centers = early.centers.split(COUNTS)
-    judges = model.network.motions.judges
+    judges = model.network.motions.pair_scores
     alone = [arrange(of, at, judges) for of, at in zip(proposed(model, pieces), centers, strict=True)]
     expected = Arrangements.cat(alone)
-    lying = expected.both[..., None, None]  # as pieces see each other: frames mean nothing beyond one arrangement
-    assert_near(early.motion.matrix() * lying, expected.motion.matrix() * lying, 1e-8)
-    assert_near(early.evidence, expected.evidence, 1e-8)
-    for name in ("placed", "holds", "joined", "first", "second", "counts"):
+    lying = expected.both_placed[
+        ..., None, None
+    ]  # as pieces see each other: frames mean nothing beyond one arrangement
+    assert_near(early.T_second_first.matrix() * lying, expected.T_second_first.matrix() * lying, 1e-8)
+    assert_near(early.features, expected.features, 1e-8)
+    for name in ("placed", "valid", "is_joint", "first", "second", "counts"):
         assert torch.equal(getattr(early, name), getattr(expected, name)), name
 
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from matchers import matched, proposed, ragged
-from places import assert_near, drawn, model_of, of_both_kinds, poses_of, times_of
 from shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
+from support.matching_networks import matched, proposed, ragged
+from support.soft_matches import assert_near, drawn, model_of, of_both_kinds, poses_of, times_of
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
 from eda.model import Labels
-from eda.nn.matching import matching_loss
-from eda.nn.motions import judging_loss
+from eda.nn.correspondences import matching_loss
+from eda.nn.pose_field import hypothesis_loss
 
 
 def overlapping(count: int = 3) -> Puzzle:
@@ -42,7 +42,7 @@ def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weight
         assert_near(light.matches, matching_loss(matched(model, puzzle.pieces), puzzle.solution, belongs))
         arrangements = network.encode(model.pyramid(puzzle.pieces), None).arrangements
         motions = proposed(model, puzzle.pieces)
-        judged = judging_loss(network.motions.judges, motions, arrangements, puzzle.solution, belongs)
+        judged = hypothesis_loss(network.motions.pair_scores, motions, arrangements, puzzle.solution, belongs)
         assert_near(light.motions, judged)
         assert_near(light.total, 2 * light.rotation + light.translation + light.matches + light.motions)
         assert_near(weighed.total - light.total, 1.5 * light.matches + 2.5 * light.motions)

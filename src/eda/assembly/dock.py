@@ -71,7 +71,7 @@ def repair(
     rounds: int,
     out_of_time: Callable[[], bool],
 ) -> Assemblies:
-    """An assembly (K = 1) after docking again, one after the other, the pieces that are left over or are supported least."""
+    """An assembly (K = 1) after docking again, one by one, the pieces that are left over or supported least."""
     tried: set[int] = set()
     for _ in range(rounds):
         order = np.argsort(np.where(one.placed[0], one.pieces[0], -np.inf), kind="stable")

@@ -1,8 +1,8 @@
 """Scans: surfaces seen twice lie on each other. Their normals are lines: which side was seen does not matter.
 
 How much two scans overlap says little of whether they do so rightly: a room turned by half a turn may overlap itself
-by more. So a joint gains the probability that it is right, by how its surfaces agree (`registration/overlap.py`), and no more
-if it is large. What speaks for it is weighed by a logistic regression.
+by more. So a joint gains the probability that it is right, by how its surfaces overlap (`registration/overlap.py`), and
+no more if it is large. What speaks for it is weighed by a logistic regression.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def pairs_of_pieces(sizes: Tensor) -> tuple[Tensor, Tensor]:
 def matching_loss(matching: MatchScores, solution: SE3, own: Tensor | None = None) -> Tensor:
     """How badly places are matched, where the solution (N,) brings them: a cross-entropy in nats.
 
-    A place ought to choose among those of other pieces that come to lie within `2 SAME_PLACE` of it, the nearer the rather;
-    and to know whether there are any. Pieces that are not the puzzle's `own` (N,) share nothing.
+    A place ought to choose among those of other pieces that come to lie within `2 SAME_PLACE` of it, the nearer the
+    rather; and to know whether there are any. Pieces that are not the puzzle's `own` (N,) share nothing.
     """
     across, near, piece = matching.across, SAME_PLACE * matching.reach, ranges(matching.sizes)
     placed, pairs = solution[piece].act(matching.points)[across.rows], matching.pairs

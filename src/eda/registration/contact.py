@@ -1,8 +1,8 @@
-"""How two pieces that meet along a break touch at some relative poses, as numbers: what faces what, and what lies inside.
+"""How two pieces that meet along a break touch at some relative poses, as numbers: what faces what, what lies inside.
 
-Asked of the network's places, all pairs of pieces and all poses at once, in torch. `assembly/sherds.py` asks the same of
-dense points, a few poses at a time, and of several neighbours of each point: that tells a wall from its far side, which
-places are too far apart for.
+Asked of the network's places, all pairs of pieces and all poses at once, in torch. `assembly/sherds.py` asks the same
+of dense points, one pair at a time, and of several neighbours of each point: that tells a wall from its far side, for
+which places are too far apart.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _contacts(matches: SoftCorrespondences, pair: Tensor, motion: SE3) -> _Conta
         _nearest(distance, source, target, matches.weights, pair),
         _nearest(distance.mT, target, source, matches.weights.mT, pair),
     ]
-    columns = (torch.cat(of, dim=-1) for of in zip(*sides, strict=True))
+    distance, cosine, height, shared, others, weight = (torch.cat(of, dim=-1) for of in zip(*sides, strict=True))
     count = torch.cat([source.present, target.present], dim=-1).sum(-1, keepdim=True)
-    return _Contacts(*columns, count)
+    return _Contacts(distance, cosine, height, shared, others, weight, count)
 
 
 def _moved(matches: SoftCorrespondences, piece: Tensor, motion: SE3) -> _Side:

@@ -36,9 +36,7 @@ def plane_jacobian(points: np.ndarray, normals: np.ndarray, centers: np.ndarray)
     return np.concatenate([_cross(points - centers[:, None], normals), normals], axis=2)
 
 
-def normal_equations(
-    jacobian: np.ndarray, residuals: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def normal_equations(jacobian: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """J^T W J (K, m, m) and J^T W r (K, m), from J (K, n, m), r (K, n) and the diagonal of W (K, n)."""
     weighted = (jacobian * weights[..., None]).swapaxes(1, 2)
     return weighted @ jacobian, (weighted @ residuals[..., None])[..., 0]

@@ -1,4 +1,4 @@
-"""How two surfaces lie on each other at some relative poses, as numbers: which share of them, how closely, how parallel.
+"""How two surfaces lie on each other at some relative poses, as numbers: which share, how closely, how parallel.
 
 Places that correspond are few and far between, so a pose that was fitted to them is off by some degrees, and one that
 is right looks little better than one that is wrong. On all points the difference shows. Nothing here depends on the

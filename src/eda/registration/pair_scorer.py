@@ -66,7 +66,7 @@ class OverlapScorer:
 
 @dataclass(frozen=True)
 class ContactScorer:
-    """Of sherds: the correspondences, the strongest of every pair of pieces, and how well the best pose explains them."""
+    """Of sherds: the correspondences, the strongest of every pair of pieces, and what supports the best pose."""
 
     matches: SoftCorrespondences
     weights: Tensor  # (Q, C) of the strongest

@@ -2,15 +2,16 @@
 
 from functools import cache
 
+import numpy as np
 import torch
-from places import model_of, poses_of, puzzle_of, times_of
 from reference import twist_matrix
+from support.soft_matches import model_of, poses_of, puzzle_of, times_of
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces
-from eda.nn.matching import Matching
-from eda.nn.proposals import Motions, propose
-from eda.nn.surfaces import Surface
+from eda.nn.correspondences import MatchScores
+from eda.registration.hypotheses import PairHypotheses, find_hypotheses
+from eda.registration.icp import Surface
 
 
 def ragged() -> list[Pieces]:
@@ -61,25 +62,26 @@ def known(case: str) -> tuple[Eda, Pieces, SE3, Tensor]:
 # -- what places and motions there are ---------------------------------------------------------------------
 
 
-def matched(model: Eda, pieces: Pieces) -> Matching:
+def matched(model: Eda, pieces: Pieces) -> MatchScores:
     pyramid = model.pyramid(pieces)
     return model.network.match(pyramid, model.network.descend(pyramid, None))
 
 
-def proposed(model: Eda, pieces: Pieces) -> list[Motions]:
+def proposed(model: Eda, pieces: Pieces) -> list[PairHypotheses]:
     """Puzzle by puzzle, with the centres of its pieces."""
     centers = torch.stack([cloud.mean(0) for cloud in pieces.points.split(pieces.sizes.tolist())])
     each = zip(
         matched(model, pieces).puzzles(), centers.split(pieces.counts.tolist()), surfaces(model, pieces), strict=True
     )
-    return [propose(matches, at, lying) for matches, at, lying in each]
+    return [find_hypotheses(matches, at, lying) for matches, at, lying in each]
 
 
 def surfaces(model: Eda, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
-    """Of every puzzle; of complementary there are none. Without normals, all are zero."""
+    """Of every puzzle; of complementary pieces there are none. Without normals, all are zero."""
     config, begin, found = model.config.network, 0, []
+    ends = pieces.sizes.cumsum(0)[:-1].tolist()
     sides = [pieces.points, torch.zeros_like(pieces.points) if config.normals == "absent" else pieces.normals]
-    clouds = list(zip(*(of.double().split(pieces.sizes.tolist()) for of in sides), strict=True))
+    clouds = list(zip(*(np.split(of.double().numpy(), ends) for of in sides), strict=True))
     for count in pieces.counts.tolist():
         own = clouds[begin : begin + count]
         found.append(None if config.is_complementary else tuple(Surface(*one, config.spacing) for one in own))

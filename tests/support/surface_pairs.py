@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from places import drawn, poses_of, unit
 from scipy.spatial.distance import cdist
+from support.soft_matches import drawn, poses_of, unit
 from torch import Tensor
 
 from eda import SE3
-from eda.nn.surfaces import Surface
+from eda.registration.icp import Surface, point_to_plane_icp
+from eda.registration.overlap import overlap_features
 
 SPACING = 0.1  # of the surfaces below: 400 points on four unit squares
 
@@ -25,7 +26,7 @@ def exact(values: object) -> Tensor:
 
 
 def surface_of(points: np.ndarray, normals: np.ndarray) -> Surface:
-    return Surface(torch.from_numpy(points), torch.from_numpy(normals), SPACING)
+    return Surface(points, normals, SPACING)
 
 
 def bumps(seed: int, count: int = 400) -> Surface:
@@ -60,12 +61,23 @@ def pipe(seed: int, count: int = 600) -> Surface:
 
 def random_surface(count: int, seed: int, spread: float = 0.3) -> Surface:
     """Points and normals at random: nothing fits, and most is near something."""
-    return Surface(spread * drawn(count, 3, seed=seed), unit(drawn(count, 3, seed=seed + 1)), SPACING)
+    return surface_of(spread * drawn(count, 3, seed=seed).numpy(), unit(drawn(count, 3, seed=seed + 1)).numpy())
 
 
 def moved(surface: Surface, pose: SE3) -> Surface:
     """In another frame; the pose is one."""
-    return replace(surface, points=pose.act(surface.points), normals=surface.normals @ pose.rotation.mT)
+    R, t = pose.rotation.numpy(), pose.translation.numpy()
+    return replace(surface, points=surface.points @ R.T + t, normals=surface.normals @ R.T)
+
+
+def registered(source: Surface, target: Surface, motion: SE3) -> SE3:
+    """By ICP, from motions (K,)."""
+    return SE3.from_matrix(torch.from_numpy(point_to_plane_icp(source, target, motion.matrix().numpy())))
+
+
+def overlap(source: Surface, target: Surface, motion: SE3) -> Tensor:
+    """The features (K, 12) of motions (K,)."""
+    return torch.from_numpy(overlap_features(source, target, motion.matrix().numpy()))
 
 
 SHAPES: dict[str, Callable[[int], Surface]] = {"bumps": bumps, "corner": corner}
@@ -121,8 +133,8 @@ class Meeting:
 def meetings(here: Surface, there: Surface, motion: np.ndarray) -> list[Meeting]:
     """Of all points of both: all distances, and the least of each."""
     R, t = motion[:3, :3], motion[:3, 3]
-    x, n = here.points.numpy() @ R.T + t, here.normals.numpy() @ R.T
-    y, m = there.points.numpy(), there.normals.numpy()
+    x, n = here.points @ R.T + t, here.normals @ R.T
+    y, m = there.points, there.normals
     distance, found = cdist(x, y), []
     for i in range(len(x)):
         j = int(distance[i].argmin())

@@ -4,15 +4,15 @@ import itertools
 
 import numpy as np
 import torch
-from arranged import moved as brought
-from arranged import pair_matrix, pairwise
-from places import model_of
 from scipy.spatial.transform import Rotation
+from support.arrangements import moved as brought
+from support.arrangements import pair_matrix, pairwise
+from support.soft_matches import model_of
 from torch import nn
 
 from eda import SE3
-from eda.nn.arrangements import Arrangements
-from eda.nn.motions import MotionPath
+from eda.nn.pose_field import PoseField
+from eda.registration.arrangements import Arrangements
 
 
 def pieces_of(arrangements: Arrangements) -> list[range]:
@@ -45,7 +45,7 @@ def far_of(arrangements: Arrangements, poses: SE3, q: int, h: int) -> tuple[floa
 
 
 @torch.no_grad()
-def path_of(none: float | None = None, complementary: bool = False) -> MotionPath:
+def path_of(none: float | None = None, complementary: bool = False) -> PoseField:
     """With `none`, all arrangements weigh the same, and the rest that."""
     path = model_of(complementary=complementary).network.motions
     if none is not None:

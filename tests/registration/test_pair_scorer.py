@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from places import (
+from reference import haar_rotations
+from support.soft_matches import (
     REACH,
     assert_near,
     drawn,
@@ -21,30 +22,29 @@ from places import (
     unit,
     with_garbage,
 )
-from reference import haar_rotations
+from support.surface_pairs import moved as moved_surface
+from support.surface_pairs import overlap
 from torch import Tensor
 
 from eda import SE3
-from eda.nn.evidence import (
+from eda.registration.contact import (
     CLOSE,
     DEEP,
     FACING,
-    LEAST_SHARE,
-    SURE,
-    UNLIKELY,
-    Contacts,
-    Known,
-    Overlaps,
-    contact,
-    evidence_width,
+    MIN_LOG_WEIGHT,
+    MIN_SHARE,
+    TEMPERATURE,
+    contact_features,
 )
-from eda.nn.matching import SAME, Matches
-from eda.nn.surfaces import SPREAD, USUAL, Surface, agreement
+from eda.registration.icp import Surface
+from eda.registration.overlap import MEANS, SCALES
+from eda.registration.pair_scorer import ContactScorer, OverlapScorer, PairScorer, num_features
+from eda.registration.soft_correspondences import SAME_PLACE, SoftCorrespondences
 
 PAIR = torch.tensor([2, 0, 0, 1, 2])
 
 
-def pieces_at_random(columns: int = 17) -> Matches:
+def pieces_at_random(columns: int = 17) -> SoftCorrespondences:
     """Three pieces; some of their places match none of another piece."""
     matches = matches_at_random([9, 14, 6], columns=columns)
     return replace(matches, weights=matches.weights * (drawn(*matches.weights.shape, seed=5) > -0.8))
@@ -71,7 +71,7 @@ class Meeting:
     weight: float
 
 
-def meetings(matches: Matches, pair: int, motion: SE3) -> list[Meeting]:
+def meetings(matches: SoftCorrespondences, pair: int, motion: SE3) -> list[Meeting]:
     """Of every place of both pieces, where one motion brings them."""
     R, t = motion.rotation.numpy(), motion.translation.numpy()
     sides = []
@@ -92,22 +92,25 @@ def meetings(matches: Matches, pair: int, motion: SE3) -> list[Meeting]:
 
 
 def log_share(amounts: list[float], count: int) -> float:
-    return math.log(sum(amounts) / count + LEAST_SHARE)
+    return math.log(sum(amounts) / count + MIN_SHARE)
 
 
 def mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def contact_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
+def contact_by_loop(matches: SoftCorrespondences, pair: int, motion: SE3) -> list[float]:
     every, reach = meetings(matches, pair, motion), matches.reach
-    near = [one for one in every if one.gap < 2 * SAME * reach]
+    near = [one for one in every if one.gap < 2 * SAME_PLACE * reach]
     faces = [one for one in near if one.facing < -FACING]
-    likely = [max(math.log(one.weight), UNLIKELY) / SURE if one.weight > 0 else UNLIKELY / SURE for one in faces]
+    likely = [
+        max(math.log(one.weight), MIN_LOG_WEIGHT) / TEMPERATURE if one.weight > 0 else MIN_LOG_WEIGHT / TEMPERATURE
+        for one in faces
+    ]
     shares = [
         [1.0 for _ in near],
         [1.0 for _ in faces],
-        [1.0 for one in faces if one.gap < CLOSE * 2 * SAME * reach],
+        [1.0 for one in faces if one.gap < CLOSE * 2 * SAME_PLACE * reach],
         [1.0 for one in near if one.facing > FACING],
         [1.0 for one in every if one.height < -DEEP * reach and one.gap < 3 * reach],
         [1 - one.shared for one in faces],
@@ -116,7 +119,7 @@ def contact_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
     ]
     return [
         *(log_share(amounts, len(every)) for amounts in shares),
-        sum(one.shared for one in faces) / (sum(one.shared for one in every) + LEAST_SHARE),
+        sum(one.shared for one in faces) / (sum(one.shared for one in every) + MIN_SHARE),
         mean([abs(one.height) / reach for one in faces]),
         mean(likely),
         -mean([one.facing for one in near]),
@@ -127,7 +130,7 @@ def contact_by_loop(matches: Matches, pair: int, motion: SE3) -> list[float]:
 def test_places_touch_as_in_a_loop_over_them(normals):
     matches, motion = with_garbage(pieces_at_random()), motions_at_random()
     matches = matches if normals else replace(matches, normals=None)
-    found = contact(matches, PAIR, motion)
+    found = contact_features(matches, PAIR, motion)
     expected = [[contact_by_loop(matches, int(q), motion[r, k]) for k in range(6)] for r, q in enumerate(PAIR)]
     assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-12)
     assert found[:, -1].std(0).max() < 1e-12, "where nothing touches, there is nothing to tell apart"
@@ -137,19 +140,19 @@ def test_places_touch_as_in_a_loop_over_them(normals):
 
 def test_contact_does_not_see_what_is_padding():
     motion = motions_at_random()
-    expected = contact(matches_at_random([9, 14, 6]), PAIR, motion)
+    expected = contact_features(matches_at_random([9, 14, 6]), PAIR, motion)
     wide = with_garbage(matches_at_random([9, 14, 6], columns=19))
     assert wide.places.shape[1] == 19
-    assert_near(contact(wide, PAIR, motion), expected, 1e-12)
+    assert_near(contact_features(wide, PAIR, motion), expected, 1e-12)
 
 
 def test_contact_sees_the_signs_of_normals():
     matches, motion = pieces_at_random(), motions_at_random()
     signs = torch.sign(drawn(3, 17, 1, seed=8))
     flipped = replace(matches, normals=matches.normals * signs)
-    assert (contact(flipped, PAIR, motion) - contact(matches, PAIR, motion)).abs().amax() > 0.1
-    inside_out = contact(replace(matches, normals=-matches.normals), PAIR, motion)
-    changes = (inside_out - contact(matches, PAIR, motion)).abs().amax((0, 1)) > 1e-12
+    assert (contact_features(flipped, PAIR, motion) - contact_features(matches, PAIR, motion)).abs().amax() > 0.1
+    inside_out = contact_features(replace(matches, normals=-matches.normals), PAIR, motion)
+    changes = (inside_out - contact_features(matches, PAIR, motion)).abs().amax((0, 1)) > 1e-12
     assert changes.nonzero().flatten().tolist() == [4], "of all normals at once: only which side is the inside"
 
 
@@ -176,7 +179,7 @@ def test_the_further_a_ball_is_pushed_into_another_the_more_of_it_is_inside():
     matches = matches_by_hand([places] * 2, [torch.eye(300).double()], normals=[places] * 2)
     assert DEEP * matches.reach == 0.25
     distances = [3.0, 2.0, 1.7, 1.6, 1.5, 1.3, 1.0, 0.7]
-    share = contact(matches, torch.tensor([0]), along_x(distances))[0, :, 4].exp() - 1e-3
+    share = contact_features(matches, torch.tensor([0]), along_x(distances))[0, :, 4].exp() - 1e-3
     expected = [max(1 - (0.4375 + D**2) / (2 * D), 0) / 2 for D in distances]
     assert_near(share, torch.tensor(expected, dtype=torch.float64), 0.015)
     assert (share[:2].abs() < 1e-12).all(), "balls that touch are not inside each other"
@@ -191,14 +194,14 @@ def test_contact_of_a_ball_in_its_mould_by_hand():
     shared, sure = torch.where(upper, 1.0, 0.25).double(), torch.diag(upper.double())
     matches = matches_by_hand([places] * 2, [sure], normals=[places, -places], shared=[shared] * 2)
     still = along_x([0.0])
-    unlikely = 0.5 * math.exp(UNLIKELY / SURE)
+    unlikely = 0.5 * math.exp(MIN_LOG_WEIGHT / TEMPERATURE)
     shares = [1.0, 1.0, 1.0, 0.0, 0.0, 0.375, (1 + 0.0625) / 2, 0.5 + unlikely]
     logs = [math.log(share + 1e-3) for share in shares]
-    others = [250 / (250 + 1e-3), 0.0, 0.5 * UNLIKELY / SURE, 1.0]
-    found = contact(matches, torch.tensor([0]), still)[0, 0]
+    others = [250 / (250 + 1e-3), 0.0, 0.5 * MIN_LOG_WEIGHT / TEMPERATURE, 1.0]
+    found = contact_features(matches, torch.tensor([0]), still)[0, 0]
     assert_near(found, torch.tensor([*logs, *others], dtype=torch.float64), 1e-9)
     alike = replace(matches, normals=torch.stack([places, places]))
-    found = contact(alike, torch.tensor([0]), still)[0, 0]
+    found = contact_features(alike, torch.tensor([0]), still)[0, 0]
     logs = [math.log(share + 1e-3) for share in [1.0, 0, 0, 1.0, 0, 0, 0, 0]]
     assert_near(found, torch.tensor([*logs, 0, 0, 0, -1.0], dtype=torch.float64), 1e-9)
 
@@ -206,29 +209,31 @@ def test_contact_of_a_ball_in_its_mould_by_hand():
 # -- of any motions of any pairs of sherds -------------------------------------------------------------------
 
 
-def contacts_of(matches: Matches, count: int = 11) -> Contacts:
+def contacts_of(matches: SoftCorrespondences, count: int = 11) -> ContactScorer:
     """With any matches as the surest, of any places."""
     pairs = len(matches.first)
     here, there = (0.5 * drawn(pairs, count, 3, seed=seed) for seed in (70, 71))
     weight = drawn(pairs, count, seed=72).exp()
-    return Contacts(matches, weight, here, there, 0.3, torch.tensor([2.0, 0.5, 3.0]).double())
+    return ContactScorer(matches, weight, here, there, 0.3, torch.tensor([2.0, 0.5, 3.0]).double())
 
 
-def support_by_loop(known: Contacts, pair: int, motion: SE3) -> list[float]:
+def support_by_loop(known: ContactScorer, pair: int, motion: SE3) -> list[float]:
     support, total = 0.0, 0.0
     R, t = motion.rotation.numpy(), motion.translation.numpy()
-    for w, p, q in zip(known.weight[pair].tolist(), known.here[pair].numpy(), known.there[pair].numpy(), strict=True):
+    for w, p, q in zip(
+        known.weights[pair].tolist(), known.source[pair].numpy(), known.target[pair].numpy(), strict=True
+    ):
         support += w * math.exp(-(math.dist(R @ p + t, q) ** 2) / (2 * known.radius**2))
         total += w
-    behind = math.log(support + 1e-6) - math.log(float(known.best[pair]) + 1e-6)
+    behind = math.log(support + 1e-6) - math.log(float(known.best_support[pair]) + 1e-6)
     return [math.log(support + 1e-6), support / (total + 1e-6), behind]
 
 
 def test_evidence_of_sherds_is_the_support_of_matches_and_how_places_touch():
     matches, motion = pieces_at_random(), motions_at_random()
     known = contacts_of(matches)
-    found = known.evidence(PAIR, motion)
-    assert found.shape == (5, 6, evidence_width(complementary=True)) == (5, 6, 15)
+    found = known.features(PAIR, motion)
+    assert found.shape == (5, 6, num_features(complementary=True)) == (5, 6, 15)
     expected = [
         [
             [*support_by_loop(known, int(q), motion[r, k]), *contact_by_loop(matches, int(q), motion[r, k])]
@@ -244,7 +249,7 @@ def test_support_by_hand():
     matches = replace(pieces_at_random(), first=torch.tensor([0, 0]), second=torch.tensor([1, 2]))
     points = torch.tensor([[0.0, 0, 0], [50, 0, 0]]).double().expand(2, 2, 3)
     weight = torch.tensor([[2.0, 1.0], [0.0, 0.0]]).double()
-    known = Contacts(matches, weight, points, points, 0.3, torch.tensor([3.0, 0.0]).double())
+    known = ContactScorer(matches, weight, points, points, 0.3, torch.tensor([3.0, 0.0]).double())
     turned = torch.from_numpy(np.diag([-1.0, -1.0, 1.0]))  # about the first point
     rotation = torch.stack([torch.eye(3).double(), turned, torch.eye(3).double()]).expand(2, 3, 3, 3)
     motion = SE3(rotation, torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 9, 0]]).double().expand(2, 3, 3))
@@ -253,7 +258,7 @@ def test_support_by_hand():
         [[math.log(3), 1.0, 0.0], [math.log(2), 2 / 3, math.log(2 / 3)], [none, 0.0, none - math.log(3)]],
         [[none, 0.0, 0.0]] * 3,
     ]
-    found = known.evidence(torch.tensor([0, 1]), motion)[..., :3]
+    found = known.features(torch.tensor([0, 1]), motion)[..., :3]
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=2e-6)
 
 
@@ -263,7 +268,7 @@ def test_the_reach_is_the_unit_of_all_lengths_of_contact():
     assert matches.reach == REACH
     large = replace(matches, places=2 * matches.places, reach=2 * REACH)
     wide = SE3(motion.rotation, 2 * motion.translation)
-    assert_near(contact(large, PAIR, wide), contact(matches, PAIR, motion), 1e-10)
+    assert_near(contact_features(large, PAIR, wide), contact_features(matches, PAIR, motion), 1e-10)
 
 
 # -- of any motions of any pairs of scans --------------------------------------------------------------------
@@ -272,19 +277,19 @@ def test_the_reach_is_the_unit_of_all_lengths_of_contact():
 def scans(sizes: tuple[int, ...] = (40, 31, 52)) -> tuple[Surface, ...]:
     """Of the same pieces, with points of their own, which are not their places."""
     return tuple(
-        Surface(0.3 * drawn(size, 3, seed=30 + k), unit(drawn(size, 3, seed=40 + k)), 0.1)
+        Surface(0.3 * drawn(size, 3, seed=30 + k).numpy(), unit(drawn(size, 3, seed=40 + k)).numpy(), 0.1)
         for k, size in enumerate(sizes)
     )
 
 
-def overlaps_of(matches: Matches) -> Overlaps:
-    return Overlaps(matches, scans())
+def overlaps_of(matches: SoftCorrespondences) -> OverlapScorer:
+    return OverlapScorer(matches, scans())
 
 
 def test_the_surfaces_of_a_pair_are_those_of_its_first_and_second_piece():
     matches, surfaces = pieces_at_random(), scans()
     for some in (matches, swapped(matches)):
-        known = Overlaps(some, surfaces)
+        known = OverlapScorer(some, surfaces)
         for q, (i, j) in enumerate(zip(some.first.tolist(), some.second.tolist(), strict=True)):
             here, there = known.of_pair(q)
             assert here is surfaces[i]
@@ -296,12 +301,12 @@ def test_evidence_of_scans_is_the_agreement_of_their_surfaces_motion_by_motion()
     known, motion = overlaps_of(pieces_at_random()), motions_at_random()
     pieces = {0: (0, 1), 1: (0, 2), 2: (1, 2)}
     for rows in ([2, 0, 0, 1, 2], [0, 1, 2, 1, 0], [1] * 5, [2, 2, 2, 0, 0]):
-        found = known.evidence(torch.tensor(rows), motion)
-        assert found.shape == (5, 6, evidence_width(complementary=False)) == (5, 6, 12)
+        found = known.features(torch.tensor(rows), motion)
+        assert found.shape == (5, 6, num_features(complementary=False)) == (5, 6, 12)
         for r, q in enumerate(rows):
             here, there = (known.surfaces[piece] for piece in pieces[q])
-            each = [agreement(here, there, motion[r, k : k + 1])[0] for k in range(6)]
-            expected = [[(x - u) / s for x, u, s in zip(one.tolist(), USUAL, SPREAD, strict=True)] for one in each]
+            each = [overlap(here, there, motion[r, k : k + 1])[0] for k in range(6)]
+            expected = [[(x - u) / s for x, u, s in zip(one.tolist(), MEANS, SCALES, strict=True)] for one in each]
             assert_near(found[r], torch.tensor(expected, dtype=torch.float64), 1e-10)
     assert found[:, :-1].flatten(0, 1).std(0).min() > 1e-3
     assert found[:, -1].std(0).max() < 1e-9, "where nothing is near, there is nothing to tell apart"
@@ -310,20 +315,20 @@ def test_evidence_of_scans_is_the_agreement_of_their_surfaces_motion_by_motion()
 def test_evidence_of_scans_does_not_see_what_was_matched():
     known, motion = overlaps_of(pieces_at_random()), motions_at_random()
     other = replace(known, matches=replace(known.matches, weights=drawn(3, 17, 17).exp(), places=drawn(3, 17, 3)))
-    assert torch.equal(other.evidence(PAIR, motion), known.evidence(PAIR, motion))
+    assert torch.equal(other.features(PAIR, motion), known.features(PAIR, motion))
 
 
 def test_evidence_of_scans_does_not_see_the_signs_of_normals_and_is_finite_without_any():
     known, motion = overlaps_of(pieces_at_random()), motions_at_random()
-    for sign in (torch.sign, torch.zeros_like):
+    for sign in (np.sign, np.zeros_like):
         surfaces = tuple(
-            replace(of, normals=of.normals * sign(drawn(len(of.points), 1, seed=k)))
+            replace(of, normals=of.normals * sign(drawn(len(of.points), 1, seed=k).numpy()))
             for k, of in enumerate(known.surfaces)
         )
-        found = replace(known, surfaces=surfaces).evidence(PAIR, motion)
+        found = replace(known, surfaces=surfaces).features(PAIR, motion)
         assert found.isfinite().all()
-        if sign is torch.sign:
-            assert_near(found, known.evidence(PAIR, motion), 1e-11)
+        if sign is np.sign:
+            assert_near(found, known.features(PAIR, motion), 1e-11)
 
 
 # -- of both -------------------------------------------------------------------------------------------------
@@ -332,20 +337,17 @@ KINDS = {"contacts": contacts_of, "overlaps": overlaps_of}
 of_both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-def with_matches(known: Known, matches: Matches, poses: SE3 | None = None) -> Known:
+def with_matches(known: PairScorer, matches: SoftCorrespondences, poses: SE3 | None = None) -> PairScorer:
     """The same, of places that were moved (N,) or whose pairs were turned round; all that belongs to these as well."""
-    if isinstance(known, Overlaps):
+    if isinstance(known, OverlapScorer):
         if poses is None:
             return replace(known, matches=matches)
-        each = [
-            replace(of, points=poses[k].act(of.points), normals=of.normals @ poses[k].rotation.mT)
-            for k, of in enumerate(known.surfaces)
-        ]
-        return Overlaps(matches, tuple(each))
+        each = [moved_surface(of, poses[k]) for k, of in enumerate(known.surfaces)]
+        return OverlapScorer(matches, tuple(each))
     if poses is None:
-        return replace(known, matches=matches, here=known.there, there=known.here)
+        return replace(known, matches=matches, source=known.target, target=known.source)
     here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)
-    return replace(known, matches=matches, here=here.act(known.here), there=there.act(known.there))
+    return replace(known, matches=matches, source=here.act(known.source), target=there.act(known.target))
 
 
 @of_both_kinds
@@ -355,7 +357,7 @@ def test_evidence_does_not_see_the_frames_of_pieces(kind):
     other = with_matches(known, moved(matches, poses), poses)
     here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)
     conjugate = there[PAIR] @ motion @ here[PAIR].inverse()
-    assert_near(other.evidence(PAIR, conjugate), known.evidence(PAIR, motion), 1e-9)
+    assert_near(other.features(PAIR, conjugate), known.features(PAIR, motion), 1e-9)
 
 
 @of_both_kinds
@@ -363,7 +365,7 @@ def test_evidence_does_not_see_which_piece_comes_first(kind):
     matches, motion = pieces_at_random(), motions_at_random()
     known = KINDS[kind](matches)
     other = with_matches(known, swapped(matches))
-    assert_near(other.evidence(PAIR, motion.inverse()), known.evidence(PAIR, motion), 1e-10)
+    assert_near(other.features(PAIR, motion.inverse()), known.features(PAIR, motion), 1e-10)
 
 
 @of_both_kinds
@@ -375,10 +377,13 @@ def test_evidence_does_not_see_the_order_of_pieces(kind, order):
     ways = motion[rows].inverse().where(torch.tensor(turned)[:, None], motion[rows])
     every = torch.arange(3)
     if kind == "contacts":
-        found, expected = contact(other, every, ways), contact(matches, every, motion)
+        found, expected = contact_features(other, every, ways), contact_features(matches, every, motion)
     else:
         surfaces = tuple(scans()[piece] for piece in order)
-        found, expected = Overlaps(other, surfaces).evidence(every, ways), overlaps_of(matches).evidence(every, motion)
+        found, expected = (
+            OverlapScorer(other, surfaces).features(every, ways),
+            overlaps_of(matches).features(every, motion),
+        )
     assert_near(found, expected[rows], 1e-10)
 
 
@@ -387,16 +392,18 @@ def test_evidence_of_no_motion_is_none_and_that_of_others_has_their_precision(ki
     """Surfaces are compared in float64, whatever the motions are in."""
     matches, motion = pieces_at_random(), motions_at_random()
     known = KINDS[kind](matches)
-    expected = known.evidence(PAIR, motion)
+    expected = known.features(PAIR, motion)
     assert expected.dtype == torch.float64
-    assert known.evidence(PAIR[:0], motion[:0]).shape == (0, 6, expected.shape[-1])
+    assert known.features(PAIR[:0], motion[:0]).shape == (0, 6, expected.shape[-1])
     names = ("places", "normals", "shared", "weights")
     single = replace(known, matches=replace(matches, **{name: getattr(matches, name).float() for name in names}))
     if kind == "contacts":
-        single = replace(single, **{name: getattr(known, name).float() for name in ("weight", "here", "there", "best")})
+        single = replace(
+            single, **{name: getattr(known, name).float() for name in ("weights", "source", "target", "best_support")}
+        )
     rough = motion.to(torch.float32)
-    found = single.evidence(PAIR, rough)
+    found = single.features(PAIR, rough)
     assert found.dtype == torch.float32
     if kind == "overlaps":
-        expected = known.evidence(PAIR, rough.to(torch.float64))
+        expected = known.features(PAIR, rough.to(torch.float64))
     assert_near(found.double(), expected, 1e-3 if kind == "contacts" else 2e-5)

@@ -6,28 +6,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from places import assert_near, drawn, poses_of
-from sampled import SPACING, cases, exact, in_all_cases, moved, pair_of, plane, random_surface
 from scipy.spatial.distance import cdist
 from shapes import seeded
+from support.soft_matches import assert_near, drawn, poses_of
+from support.surface_pairs import (
+    SPACING,
+    cases,
+    exact,
+    in_all_cases,
+    moved,
+    overlap,
+    pair_of,
+    plane,
+    random_surface,
+    registered,
+)
 from torch import Tensor
 
 from eda import SE3
-from eda.nn.surfaces import (
-    AGREEMENT,
-    AGREES,
+from eda.registration.icp import DAMPING, MAX_DISTANCE, RADII, Surface
+from eda.registration.overlap import (
     CLOSE,
-    FARTHEST,
-    LEAST_HOLD,
-    LEAST_SHARE,
+    MEANS,
+    MIN_CURVATURE,
+    MIN_SHARE,
     NEAR,
-    REACHES,
-    SPREAD,
-    STIFFNESS,
-    USUAL,
-    Surface,
-    agreement,
-    settled,
+    NUM_FEATURES,
+    PARALLEL_SHARE,
+    SCALES,
 )
 
 NOTHING = math.log(1e-3)  # the log of no share
@@ -35,16 +41,16 @@ NOTHING = math.log(1e-3)  # the log of no share
 
 def both(here: Surface, there: Surface, motion: SE3) -> tuple[SE3, Tensor]:
     """Settled motions, and the agreement before."""
-    return settled(here, there, motion), agreement(here, there, motion)
+    return registered(here, there, motion), overlap(here, there, motion)
 
 
 def test_the_numbers_of_settling_and_of_agreement_are_as_they_were_chosen():
     """What is learned depends on all of these."""
-    assert REACHES == (1.7, 1.7, 1.0, 1.0, 1.0, 1.0)
-    assert (NEAR, CLOSE, FARTHEST, STIFFNESS, LEAST_SHARE, LEAST_HOLD) == (1.0, 0.5, 3.0, 1e-3, 1e-3, 1e-5)
-    assert (AGREEMENT, AGREES) == (12, 1)
-    assert len(USUAL) == len(SPREAD) == AGREEMENT
-    assert min(SPREAD) > 0, "more stays more"
+    assert RADII == (1.7, 1.7, 1.0, 1.0, 1.0, 1.0)
+    assert (NEAR, CLOSE, MAX_DISTANCE, DAMPING, MIN_SHARE, MIN_CURVATURE) == (1.0, 0.5, 3.0, 1e-3, 1e-3, 1e-5)
+    assert (NUM_FEATURES, PARALLEL_SHARE) == (12, 1)
+    assert len(MEANS) == len(SCALES) == NUM_FEATURES
+    assert min(SCALES) > 0, "more stays more"
 
 
 # -- what does not matter ----------------------------------------------------------------------------------
@@ -76,13 +82,13 @@ def test_signs_of_normals_and_the_order_of_points_do_not_matter(case):
     here, there, motion = cases()[case]
     expected, numbers = both(here, there, motion)
     flipped = [
-        replace(of, normals=of.normals * torch.sign(drawn(len(of.points), 1, seed=k)))
+        replace(of, normals=of.normals * np.sign(drawn(len(of.points), 1, seed=k).numpy()))
         for k, of in enumerate((here, there))
     ]
     assert (flipped[0].normals != here.normals).any()
     shuffled = []
     for of in (here, there):
-        order = torch.randperm(len(of.points), generator=seeded(3))
+        order = torch.randperm(len(of.points), generator=seeded(3)).numpy()
         shuffled.append(replace(of, points=of.points[order], normals=of.normals[order]))
     for pair in ((flipped[0], there), (here, flipped[1]), tuple(flipped), tuple(shuffled)):
         found, others = both(*pair, motion)
@@ -106,11 +112,9 @@ def test_motions_do_not_see_each_other(case):
     assert nothing.shape == (0, 12)
 
 
-def test_no_gradient_passes_and_rotations_stay_rotations():
+def test_rotations_stay_rotations():
     here, there, motion, _ = pair_of("bumps")
-    motion = SE3(motion.rotation.clone().requires_grad_(), motion.translation.clone().requires_grad_())
-    found, numbers = both(here, there, motion)
-    assert not any(of.requires_grad for of in (found.rotation, found.translation, numbers))
+    found = registered(here, there, motion)
     assert_near(found.rotation @ found.rotation.mT, torch.eye(3).double().expand(4, 3, 3), 1e-15)
 
 
@@ -119,12 +123,12 @@ def test_no_gradient_passes_and_rotations_stay_rotations():
 
 def test_without_normals_nothing_settles():
     here, there, motion, _ = pair_of("bumps")
-    bare = [replace(of, normals=torch.zeros_like(of.normals)) for of in (here, there)]
+    bare = [replace(of, normals=np.zeros_like(of.normals)) for of in (here, there)]
     for pair in ((bare[0], there), (here, bare[1]), tuple(bare)):
         found, numbers = both(*pair, motion)
         assert_near(found.matrix(), motion.matrix(), 1e-13)
         assert numbers.isfinite().all()
-        near = agreement(here, there, motion)
+        near = overlap(here, there, motion)
         torch.testing.assert_close(numbers[:, [0, 2]], near[:, [0, 2]], rtol=0, atol=1e-12)
         assert (numbers[:, [1, 3, 7, 8]] - NOTHING).abs().max() < 1e-9, "what is near is parallel to nothing"
         assert (numbers[:, [5, 6]] == 0).all()
@@ -144,14 +148,14 @@ def test_where_nothing_is_near_a_motion_stays_and_its_numbers_are_those_of_nothi
 def test_what_is_three_spacings_off_does_not_count(height, seen):
     """Two equal planes, one over the other: every point looks for the nearest straight ahead."""
     here, lift = plane(0), SE3.exp(exact([[0, 0, 0, 0, 0, height * SPACING]]))
-    gap, row = here.nearest(lift.act(here.points))
-    assert gap.isfinite().all() == seen
-    assert torch.equal(row, torch.arange(400) if seen else torch.zeros(400, dtype=torch.int64))
+    distance, row = here.closest(lift.act(torch.from_numpy(here.points)).numpy())
+    assert np.isfinite(distance).all() == seen
+    np.testing.assert_array_equal(row, np.arange(400) if seen else np.zeros(400))
     share = math.exp(-(height**2) / 2) if seen else 0.0
-    found = agreement(here, here, lift)[0]
+    found = overlap(here, here, lift)[0]
     assert_near(found[:2], exact([math.log(share + 1e-3)] * 2), 1e-9)
     assert float(found[4]) == pytest.approx(height * share * 800 / max(share * 800, 1), abs=1e-9)
-    stays = settled(here, here, lift).translation[0, 2] == lift.translation[0, 2]
+    stays = registered(here, here, lift).translation[0, 2] == lift.translation[0, 2]
     assert bool(stays) == (not seen)
 
 
@@ -160,14 +164,14 @@ def test_what_is_three_spacings_off_does_not_count(height, seen):
 
 def test_the_nearest_point_is_that_of_all_distances_in_any_shape():
     surface, points = random_surface(50, 1), 0.4 * drawn(3, 5, 7, 3)
-    gap, row = surface.nearest(points)
-    assert gap.shape == row.shape == (3, 5, 7)
-    distance = cdist(points.reshape(-1, 3).numpy(), surface.points.numpy())
+    found, row = surface.closest(points.numpy())
+    assert found.shape == row.shape == (3, 5, 7)
+    distance = cdist(points.reshape(-1, 3).numpy(), surface.points)
     near = distance.min(1) < 3 * SPACING
     assert 0.2 < near.mean() < 0.95
-    assert (gap.flatten().isfinite().numpy() == near).all()
-    np.testing.assert_allclose(gap.flatten().numpy()[near], distance.min(1)[near], atol=1e-12)
-    assert (row.flatten().numpy()[near] == distance.argmin(1)[near]).all()
+    assert (np.isfinite(found).ravel() == near).all()
+    np.testing.assert_allclose(found.ravel()[near], distance.min(1)[near], atol=1e-12)
+    assert (row.ravel()[near] == distance.argmin(1)[near]).all()
     assert row.min() >= 0
     assert row.max() < 50
     assert surface.tree is surface.tree

@@ -1,4 +1,4 @@
-"""Motions, and how pieces come to lie, are judged by whether they are right by the solution, as by a loop (ours)."""
+"""Hypotheses, and how pieces come to lie, are scored by whether the solution says that they are right (ours)."""
 
 import itertools
 import math
@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from arranged import arrangements_of, leaving, pair_matrix
-from arranged import moved as brought
-from places import drawn, of_both_kinds, pairs_of, poses_of
 from scipy.spatial.transform import Rotation
 from shapes import seeded
+from support.arrangements import arrangements_of, leaving, pair_matrix
+from support.arrangements import moved as brought
+from support.pose_fields import path_of, pieces_of
+from support.soft_matches import drawn, of_both_kinds, pairs_of, poses_of
 from torch import Tensor, nn
-from ways import path_of, pieces_of
 
 from eda import SE3
-from eda.nn.arrangements import Arrangements, Judges
-from eda.nn.evidence import evidence_width
-from eda.nn.motions import is_right, judging_loss
-from eda.nn.proposals import Motions
+from eda.nn.pose_field import hypothesis_loss, is_correct
+from eda.registration.arrangements import Arrangements, PairScores
+from eda.registration.hypotheses import PairHypotheses
+from eda.registration.pair_scorer import num_features
 
 # -- what is right -----------------------------------------------------------------------------------------
 
@@ -41,14 +41,14 @@ def test_a_motion_is_right_within_twenty_degrees_and_a_quarter_of_the_size_of_th
     push = moved * push / push.norm(dim=-1, keepdim=True)
     turn = torch.stack([turned_by(degrees, seed) for seed in range(3)])
     about = SE3(turn, middle - (turn @ middle[..., None]).squeeze(-1) + push)
-    found = is_right((about @ true).reshape(3, 1), true, center)
+    found = is_correct((about @ true).reshape(3, 1), true, center)
     assert found.tolist() == [[right]] * 3
 
 
 # -- the loss of judgements --------------------------------------------------------------------------------
 
 
-def proposals(complementary: bool) -> tuple[list[Motions], Arrangements, SE3]:
+def proposals(complementary: bool) -> tuple[list[PairHypotheses], Arrangements, SE3]:
     """For puzzles of 3, 2, 1 and 4 pieces: many motions are nearly right or just not, and most hold. Arrangements."""
     counts, ways = [3, 2, 1, 4], [5, 6, 4, 3]
     solution, arrangements, proposed = poses_of(10, 6), [], []
@@ -58,7 +58,7 @@ def proposals(complementary: bool) -> tuple[list[Motions], Arrangements, SE3]:
         near = SE3.exp(0.07 * drawn(count, num, 6, seed=b))
         right = torch.rand(count, num, generator=seeded(b)) < 0.75
         lies = (own.reshape(-1, 1) @ near).where(right, some.poses)
-        some = replace(some, poses=lies, holds=torch.rand(1, num, generator=seeded(b)) < 0.8)
+        some = replace(some, poses=lies, valid=torch.rand(1, num, generator=seeded(b)) < 0.8)
         arrangements.append(leaving(some, (0, 0)))
         pairs = torch.tensor(pairs_of([count]), dtype=torch.int64).reshape(-1, 2)
         true = (own[pairs[:, 1]].inverse() @ own[pairs[:, 0]]).reshape(-1, 1)
@@ -66,8 +66,8 @@ def proposals(complementary: bool) -> tuple[list[Motions], Arrangements, SE3]:
         chosen = torch.rand(len(pairs), num, generator=seeded(b + 1)) < 0.5
         motion = motion.where(chosen, poses_of(len(pairs) * num, b + 9).reshape(len(pairs), num))
         holds = torch.rand(len(pairs), num, generator=seeded(b + 2)) < 0.7
-        evidence = drawn(len(pairs), num, evidence_width(complementary), seed=b + 30)
-        proposed.append(Motions(motion, holds, evidence, None))
+        evidence = drawn(len(pairs), num, num_features(complementary), seed=b + 30)
+        proposed.append(PairHypotheses(motion, holds, evidence, None))
     return proposed, Arrangements.cat(arrangements), solution
 
 
@@ -87,7 +87,7 @@ def balanced(judgements: list[tuple[float, bool]]) -> float:
 
 
 def judgements_by_loop(
-    judges: Judges, proposed: list[Motions], arrangements: Arrangements, solution: SE3, own: list[bool]
+    judges: PairScores, proposed: list[PairHypotheses], arrangements: Arrangements, solution: SE3, own: list[bool]
 ) -> tuple[list[tuple[float, bool]], list[tuple[float, bool]]]:
     """The values of all proposed motions, and of all pairs that came to lie somehow, and whether they are right."""
     truth, pairs = solution.matrix().numpy(), pairs_of(arrangements.counts.tolist())
@@ -95,16 +95,18 @@ def judgements_by_loop(
     center = arrangements.centers.numpy()
     joined, lying, names = [], [], iter(pairs)
     for motions in proposed:
-        for q, (i, j) in zip(range(len(motions.holds)), names, strict=False):
-            for k in motions.holds[q].nonzero()[:, 0].tolist():
-                right = is_near(motions.motion[q, k].matrix().numpy(), true[i, j], center[i]) and own[i] and own[j]
-                joined.append((float(judges.joined(motions.evidence[q, k][None])[0]), right))
+        for q, (i, j) in zip(range(len(motions.valid)), names, strict=False):
+            for k in motions.valid[q].nonzero()[:, 0].tolist():
+                right = (
+                    is_near(motions.T_second_first[q, k].matrix().numpy(), true[i, j], center[i]) and own[i] and own[j]
+                )
+                joined.append((float(judges.joint(motions.features[q, k][None])[0]), right))
     puzzle = {i: b for b, pieces in enumerate(pieces_of(arrangements)) for i in pieces}
-    for (q, (i, j)), h in itertools.product(enumerate(pairs), range(arrangements.holds.shape[1])):
-        placed = arrangements.placed[i, h] and arrangements.placed[j, h] and arrangements.holds[puzzle[i], h]
-        if placed and not arrangements.joined[q, h]:
+    for (q, (i, j)), h in itertools.product(enumerate(pairs), range(arrangements.valid.shape[1])):
+        placed = arrangements.placed[i, h] and arrangements.placed[j, h] and arrangements.valid[puzzle[i], h]
+        if placed and not arrangements.is_joint[q, h]:
             right = is_near(pair_matrix(arrangements, q, h), true[i, j], center[i]) and own[i] and own[j]
-            lying.append((float(judges.beside(arrangements.evidence[q, h][None])[0]), right))
+            lying.append((float(judges.neighbor(arrangements.features[q, h][None])[0]), right))
     return joined, lying
 
 
@@ -113,9 +115,12 @@ def judgements_by_loop(
 @torch.no_grad()
 def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_count_alike(complementary, own):
     """Also where no piece is the puzzle's own, so that nothing is right."""
-    judges, (proposed, arrangements, solution) = path_of(complementary=complementary).judges, proposals(complementary)
+    judges, (proposed, arrangements, solution) = (
+        path_of(complementary=complementary).pair_scores,
+        proposals(complementary),
+    )
     kinds = judgements_by_loop(judges, proposed, arrangements, solution, own or [True] * 10)
-    found = judging_loss(judges, proposed, arrangements, solution, None if own is None else torch.tensor(own))
+    found = hypothesis_loss(judges, proposed, arrangements, solution, None if own is None else torch.tensor(own))
     assert float(found) == pytest.approx(balanced(kinds[0]) + balanced(kinds[1]), abs=1e-9)
     if own is None:
         assert all(3 < sum(right for _, right in kind) < len(kind) - 3 for kind in kinds)
@@ -126,28 +131,33 @@ def test_the_loss_of_judgements_is_that_by_a_loop_in_which_right_and_wrong_ones_
 @of_both_kinds
 @torch.no_grad()
 def test_the_loss_of_judgements_of_which_none_is_wrong(complementary):
-    judges, (proposed, arrangements, solution) = path_of(complementary=complementary).judges, proposals(complementary)
+    judges, (proposed, arrangements, solution) = (
+        path_of(complementary=complementary).pair_scores,
+        proposals(complementary),
+    )
     first, second = arrangements.first.split([3, 1, 0, 6]), arrangements.second.split([3, 1, 0, 6])
     right = []
     for motions, here, there in zip(proposed, first, second, strict=True):
         true = (solution[there].inverse() @ solution[here]).reshape(-1, 1)
-        right.append(replace(motions, motion=true[:, [0] * motions.holds.shape[1]]))
-    laid = replace(arrangements, poses=solution.reshape(-1, 1)[:, [0] * arrangements.holds.shape[1]])
+        right.append(replace(motions, T_second_first=true[:, [0] * motions.valid.shape[1]]))
+    laid = replace(arrangements, poses=solution.reshape(-1, 1)[:, [0] * arrangements.valid.shape[1]])
     kinds = judgements_by_loop(judges, right, laid, solution, [True] * 10)
     assert all(right for kind in kinds for _, right in kind)
     expected = sum(np.mean([entropy(*one) for one in kind]) / 2 for kind in kinds)
-    assert float(judging_loss(judges, right, laid, solution)) == pytest.approx(expected, abs=1e-9)
+    assert float(hypothesis_loss(judges, right, laid, solution)) == pytest.approx(expected, abs=1e-9)
 
 
 @of_both_kinds
 def test_the_loss_of_judgements_is_zero_where_there_is_nothing_to_judge(complementary):
     """No motion holds; or there are only puzzles of one piece."""
     path, (proposed, arrangements, solution) = path_of(complementary=complementary), proposals(complementary)
-    nothing = [replace(motions, holds=torch.zeros_like(motions.holds)) for motions in proposed]
-    unplaced = replace(arrangements, placed=torch.zeros_like(arrangements.placed), joined=arrangements.joined & False)
+    nothing = [replace(motions, valid=torch.zeros_like(motions.valid)) for motions in proposed]
+    unplaced = replace(
+        arrangements, placed=torch.zeros_like(arrangements.placed), is_joint=arrangements.is_joint & False
+    )
     alone = arrangements_of([1, 1], 1, complementary=complementary), [proposed[2], proposed[2]], solution[:2]
     for some, motions, poses in ((unplaced, nothing, solution), alone):
-        loss = judging_loss(path.judges, motions, some, poses)
+        loss = hypothesis_loss(path.pair_scores, motions, some, poses)
         assert loss == 0
         for slope in torch.autograd.grad(loss, [*path.judge.parameters(), *(path.beside or nn.Module()).parameters()]):
             assert not slope.any()
@@ -157,12 +167,12 @@ def test_the_loss_of_judgements_is_zero_where_there_is_nothing_to_judge(compleme
 def test_joints_teach_the_judge_and_what_lies_beside_teaches_its_own(complementary):
     """Nothing of it is learned from the other, nor by what is not judged; a step down the slope makes it better."""
     path, (proposed, arrangements, solution) = path_of(complementary=complementary), proposals(complementary)
-    alone = [replace(motions, holds=torch.zeros_like(motions.holds)) for motions in proposed]
-    together = replace(arrangements, joined=torch.ones_like(arrangements.joined))
+    alone = [replace(motions, valid=torch.zeros_like(motions.valid)) for motions in proposed]
+    together = replace(arrangements, is_joint=torch.ones_like(arrangements.is_joint))
     weighings = {"judge": path.judge, "beside": path.beside} if complementary else {"judge": path.judge}
     taught = {}
     for name, motions, some in (("joints", proposed, together), ("beside", alone, arrangements)):
-        loss = judging_loss(path.judges, motions, some, solution)
+        loss = hypothesis_loss(path.pair_scores, motions, some, solution)
         for part, weighing in weighings.items():
             slopes = torch.autograd.grad(loss, tuple(weighing.parameters()), retain_graph=True, allow_unused=True)
             taught[name, part] = [slope is not None and bool(slope.any()) for slope in slopes]
@@ -170,10 +180,10 @@ def test_joints_teach_the_judge_and_what_lies_beside_teaches_its_own(complementa
     assert all(taught["beside", "beside" if complementary else "judge"])
     if complementary:
         assert not any(taught["joints", "beside"] + taught["beside", "judge"])
-    before = judging_loss(path.judges, proposed, arrangements, solution)
+    before = hypothesis_loss(path.pair_scores, proposed, arrangements, solution)
     before.backward()
     assert path.none.grad is None
     with torch.no_grad():
         for weight in path.parameters():
             weight -= 1e-3 * (0 if weight.grad is None else weight.grad)
-        assert judging_loss(path.judges, proposed, arrangements, solution) < before
+        assert hypothesis_loss(path.pair_scores, proposed, arrangements, solution) < before

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces
 from eda.graph import Across
-from eda.nn.matching import HIDDEN, Matches, Matching
-from eda.nn.proposals import Motions, propose
-from eda.nn.surfaces import Surface
+from eda.nn.correspondences import HIDDEN, MatchScores
+from eda.registration.hypotheses import PairHypotheses, find_hypotheses
+from eda.registration.icp import Surface
+from eda.registration.soft_correspondences import SoftCorrespondences
 
 REACH = 0.5  # of matchings by hand
 MATCHED = {"match_width": 8, "time_in_encoder": False}
@@ -83,7 +84,7 @@ def unit(vectors: Tensor) -> Tensor:
 def by_hand(
     places: list[Tensor], scores: list[Tensor], counts: list[int] | None = None, *, shared: list[Tensor] | None = None,
     normals: list[Tensor] | None = None, columns: int = 0, reach: float = REACH,
-) -> Matching:  # fmt: skip
+) -> MatchScores:  # fmt: skip
     """From the places (n, 3) of every piece and the scores (n, n') of every pair, in tables of `columns` or more."""
     counts, sizes = counts or [len(places)], [len(place) for place in places]
     begins = [0, *itertools.accumulate(sizes)]  # the first place of every piece
@@ -97,7 +98,7 @@ def by_hand(
     for (i, j), block in zip(pairs_of(counts), scores, strict=True):
         here, there = (slice(begins[p] - ends[puzzle[p]], begins[p + 1] - ends[puzzle[p]]) for p in (i, j))
         table[puzzle[i], here, there], table[puzzle[i], there, here] = block, block.T
-    return Matching(
+    return MatchScores(
         points=torch.cat(places),
         normals=None if normals is None else torch.cat(normals),
         sizes=torch.tensor(sizes),
@@ -109,7 +110,7 @@ def by_hand(
     )
 
 
-def at_random(sizes: list[int], counts: list[int] | None = None, *, columns: int = 0, seed: int = 0) -> Matching:
+def at_random(sizes: list[int], counts: list[int] | None = None, *, columns: int = 0, seed: int = 0) -> MatchScores:
     """Places about as far from each other as the reach, with normals, and with scores of no meaning."""
     parts = [0.5 * drawn(n, 3, seed=seed + i) for i, n in enumerate(sizes)]
     normals = [unit(drawn(n, 3, seed=seed + 20 + i)) for i, n in enumerate(sizes)]
@@ -129,7 +130,7 @@ def table_of(rows: list[Tensor], width: int) -> Tensor:
 def matches_by_hand(
     places: list[Tensor], weights: list[Tensor], *, shared: list[Tensor] | None = None,
     normals: list[Tensor] | None = None, columns: int = 0, reach: float = REACH,
-) -> Matches:  # fmt: skip
+) -> SoftCorrespondences:  # fmt: skip
     """From the places (n, 3) of every piece and the weights (n, n') of every pair, in tables of `columns` or more."""
     width, pairs = max(columns, *map(len, places)), pairs_of([len(places)])
     wide = torch.zeros(len(pairs), width, width, dtype=torch.float64)
@@ -138,7 +139,7 @@ def matches_by_hand(
     present = torch.tensor([[k < len(place) for k in range(width)] for place in places])
     likely = [torch.full((len(p),), 0.9).double() for p in places] if shared is None else shared
     first, second = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).unbind(1)
-    return Matches(
+    return SoftCorrespondences(
         places=table_of(places, width),
         present=present,
         normals=None if normals is None else table_of(normals, width),
@@ -150,7 +151,7 @@ def matches_by_hand(
     )
 
 
-def matches_at_random(sizes: list[int], *, columns: int = 0, seed: int = 0) -> Matches:
+def matches_at_random(sizes: list[int], *, columns: int = 0, seed: int = 0) -> SoftCorrespondences:
     """Places about as far from each other as the reach, with normals, and with weights of no meaning."""
     parts = [0.5 * drawn(n, 3, seed=seed + i) for i, n in enumerate(sizes)]
     normals = [unit(drawn(n, 3, seed=seed + 20 + i)) for i, n in enumerate(sizes)]
@@ -159,18 +160,18 @@ def matches_at_random(sizes: list[int], *, columns: int = 0, seed: int = 0) -> M
     return matches_by_hand(parts, weights, shared=shared, normals=normals, columns=columns)
 
 
-def moved(matches: Matches, poses: SE3) -> Matches:
+def moved(matches: SoftCorrespondences, poses: SE3) -> SoftCorrespondences:
     """The same places in other frames, one pose (N,) for each piece."""
     normals = None if matches.normals is None else matches.normals @ poses.rotation.mT
     return replace(matches, places=poses.reshape(-1, 1).act(matches.places), normals=normals)
 
 
-def swapped(matches: Matches) -> Matches:
+def swapped(matches: SoftCorrespondences) -> SoftCorrespondences:
     """Every pair the other way round."""
     return replace(matches, first=matches.second, second=matches.first, weights=matches.weights.mT)
 
 
-def reordered(matches: Matches, order: list[int]) -> tuple[Matches, list[int], list[bool]]:
+def reordered(matches: SoftCorrespondences, order: list[int]) -> tuple[SoftCorrespondences, list[int], list[bool]]:
     """Piece k is what was piece order[k]. Also which pair each pair was, and whether it was the other way round."""
     old = {pair: row for row, pair in enumerate(pairs_of([len(order)]))}
     pieces = [(order[k], order[l]) for k, l in old]
@@ -180,7 +181,7 @@ def reordered(matches: Matches, order: list[int]) -> tuple[Matches, list[int], l
     return replace(matches, weights=torch.stack(weights), **of_pieces), rows, turned
 
 
-def with_garbage(matches: Matches) -> Matches:
+def with_garbage(matches: SoftCorrespondences) -> SoftCorrespondences:
     """Whatever stands where there are no places."""
     present = matches.present[..., None]
     places, normals = (
@@ -190,18 +191,18 @@ def with_garbage(matches: Matches) -> Matches:
     return replace(matches, places=places, normals=normals)
 
 
-def centers_of(matches: Matches) -> Tensor:
+def centers_of(matches: SoftCorrespondences) -> Tensor:
     return torch.stack([p[present].mean(0) for p, present in zip(matches.places, matches.present, strict=True)])
 
 
-def surfaces_of(matches: Matches, spacing: float = 0.3) -> tuple[Surface, ...]:
+def surfaces_of(matches: SoftCorrespondences, spacing: float = 0.3) -> tuple[Surface, ...]:
     """Of pieces that consist of their places, about as far from each other as places at random are."""
     normals = torch.zeros_like(matches.places) if matches.normals is None else matches.normals
-    sides = zip(matches.places.double(), normals.double(), matches.present, strict=True)
+    sides = zip(matches.places.double().numpy(), normals.double().numpy(), matches.present.numpy(), strict=True)
     return tuple(Surface(points[there], facing[there], spacing) for points, facing, there in sides)
 
 
-def motions_of(matches: Matches, complementary: bool, centers: Tensor | None = None) -> Motions:
+def hypotheses_of(matches: SoftCorrespondences, complementary: bool, centers: Tensor | None = None) -> PairHypotheses:
     """What is proposed for one puzzle; scans consist of their places."""
     centers = centers_of(matches) if centers is None else centers
-    return propose(matches, centers, None if complementary else surfaces_of(matches))
+    return find_hypotheses(matches, centers, None if complementary else surfaces_of(matches))

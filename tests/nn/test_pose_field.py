@@ -7,33 +7,33 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from arranged import FAR, arrangements_of, leaving, moved_on, pairwise, planted
-from places import assert_near, drawn, of_both_kinds, poses_of
 from reference import haar_rotations
+from support.arrangements import FAR, arrangements_of, leaving, moved_on, pairwise, planted
+from support.pose_fields import far_of, path_of, pieces_of, way_of
+from support.soft_matches import assert_near, drawn, of_both_kinds, poses_of
 from torch import Tensor
-from ways import far_of, path_of, pieces_of, way_of
 
 from eda import SE3
-from eda.nn.arrangements import Arrangements, arrange
-from eda.nn.evidence import evidence_width
-from eda.nn.motions import MotionPath, ways
+from eda.nn.pose_field import PoseField, displacements
+from eda.registration.arrangements import Arrangements, arrange
+from eda.registration.pair_scorer import num_features
 
-LEAST_TIME = 0.02  # that is always left
+MIN_TIME_LEFT = 0.02  # that is always left
 ALL_OTHERS = 3 * math.log(12 * 10)  # a motion fills (12 x 10)^-3 of what all others do
 
 # -- the weights of arrangements, puzzle by puzzle ---------------------------------------------------------
 
 
-def judged(path: MotionPath, evidence: Tensor, far: tuple[float, float] = (0.0, 0.0)) -> float:
+def judged(path: PoseField, evidence: Tensor, far: tuple[float, float] = (0.0, 0.0)) -> float:
     return float(path.judge(torch.cat([evidence, torch.tensor(far, dtype=evidence.dtype)])))
 
 
-def value_of(path: MotionPath, arrangements: Arrangements, poses: SE3, pairs: list[int], h: int) -> float:
+def value_of(path: PoseField, arrangements: Arrangements, poses: SE3, pairs: list[int], h: int) -> float:
     """Of joints by what speaks for them and how far they are, of all other placed pairs by what speaks for them."""
     total = 0.0
     for q in pairs:
-        evidence = arrangements.evidence[q, h]
-        if arrangements.joined[q, h]:
+        evidence = arrangements.features[q, h]
+        if arrangements.is_joint[q, h]:
             total += judged(path, evidence, far_of(arrangements, poses, q, h))
         elif arrangements.placed[arrangements.first[q], h] and arrangements.placed[arrangements.second[q], h]:
             total += judged(path, evidence) if path.beside is None else float(path.beside(evidence))
@@ -41,20 +41,20 @@ def value_of(path: MotionPath, arrangements: Arrangements, poses: SE3, pairs: li
 
 
 def mixed_by_loop(
-    path: MotionPath, arrangements: Arrangements, poses: SE3, tau: Tensor, rest: Tensor, boldness: float = 1.0
+    path: PoseField, arrangements: Arrangements, poses: SE3, tau: Tensor, rest: Tensor, boldness: float = 1.0
 ) -> Tensor:
     """Of the density to the power `boldness`; an arrangement of n pieces has n - 1 motions."""
     velocity = []
     for b, pieces in enumerate(pieces_of(arrangements)):
         pairs = [q for q, i in enumerate(arrangements.first.tolist()) if i in pieces]
         logs, going = [boldness * float(path.none)], [rest[pieces.start : pieces.stop].numpy()]
-        for h in arrangements.holds[b].nonzero()[:, 0].tolist():
+        for h in arrangements.valid[b].nonzero()[:, 0].tolist():
             value = value_of(path, arrangements, poses, pairs, h)
             logs.append(boldness * value + (boldness - 1) * (len(pieces) - 1) * ALL_OTHERS)
             way = way_of(arrangements, poses, pieces, h)
             placed = [q for q in pairs if int(arrangements.first[q]) in way and int(arrangements.second[q]) in way]
             far = [distance for q in placed for distance in far_of(arrangements, poses, q, h)]
-            time = max(1 - float(tau[b]), LEAST_TIME, *far)
+            time = max(1 - float(tau[b]), MIN_TIME_LEFT, *far)
             going.append(np.stack([way[i] / time if i in way else rest[i].numpy() for i in pieces]))
         odds = np.exp(np.array(logs) - max(logs))
         velocity.append(np.einsum("h,hnd->nd", odds / odds.sum(), np.stack(going)))
@@ -70,7 +70,7 @@ def several(complementary: bool) -> tuple[Arrangements, SE3, Tensor, Tensor]:
     spread = torch.tensor([0.5, 0.5, 30, 1, 0.5, 0.5, 1, 1, 0.2, 0.3, 1, 1]).double()[:, None]
     poses = SE3(haar_rotations(12), spread * drawn(12, 3))
     tau = torch.tensor([0.3, 0.6, 0.995, 0.2, 0.5]).double()
-    return replace(arrangements, holds=holds), poses, tau, drawn(12, 6, seed=3)
+    return replace(arrangements, valid=holds), poses, tau, drawn(12, 6, seed=3)
 
 
 @of_both_kinds
@@ -97,7 +97,7 @@ def test_a_puzzle_does_not_see_its_batch_companions(complementary):
         arrangements_of([n], h, complementary=complementary, seed=n) for n, h in zip(counts, (5, 2, 1, 3), strict=True)
     ]
     each[1] = leaving(each[1], (3, 0))
-    each[2] = replace(leaving(each[2], (0, 0)), holds=torch.tensor([[False]]))
+    each[2] = replace(leaving(each[2], (0, 0)), valid=torch.tensor([[False]]))
     poses, tau, rest = poses_of(11, 3), torch.tensor([0.1, 0.5, 0.3, 0.99]).double(), drawn(11, 6, seed=3)
     for boldness in (1.0, 3.0):
         together = path(Arrangements.cat(each), poses, tau, rest, boldness)
@@ -112,12 +112,12 @@ def test_what_does_not_hold_has_no_weight_at_all(complementary):
     path, (arrangements, poses, tau, rest) = path_of(complementary=complementary), several(complementary)
     other = arrangements_of([3, 1, 2, 4, 2], 3, complementary=complementary, seed=9)
     puzzle = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4])
-    of_pieces, of_pairs = arrangements.holds[puzzle], arrangements.holds[puzzle[arrangements.first]]
+    of_pieces, of_pairs = arrangements.valid[puzzle], arrangements.valid[puzzle[arrangements.first]]
     changed = replace(
         arrangements,
         poses=arrangements.poses.where(of_pieces, SE3(other.poses.rotation, 1e3 * other.poses.translation)),
-        evidence=torch.where(of_pairs[..., None], arrangements.evidence, 1e3 * other.evidence),
-        joined=torch.where(of_pairs, arrangements.joined, ~arrangements.joined),
+        features=torch.where(of_pairs[..., None], arrangements.features, 1e3 * other.features),
+        is_joint=torch.where(of_pairs, arrangements.is_joint, ~arrangements.is_joint),
         placed=torch.where(of_pieces, arrangements.placed, drawn(12, 3) > 0),
     )
     for boldness in (1.0, 1.01):
@@ -144,11 +144,11 @@ def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_doe
     assert_near(expected[1], rest[1], 1e-12)
     assert (expected - rest)[[0, 2, 3, 4, 5, 6]].abs().amax(1).min() > 1e-3
     anywhere = poses_of(14, 8, spread=50.0).reshape(7, 2)
-    together = arrangements.both[..., None]
+    together = arrangements.both_placed[..., None]
     moved = replace(
         arrangements,
         poses=arrangements.poses.where(arrangements.placed, anywhere),
-        evidence=torch.where(together, arrangements.evidence, 30.0),
+        features=torch.where(together, arrangements.features, 30.0),
     )
     assert_near(path(moved, poses, tau, rest), expected, 1e-12)
 
@@ -158,19 +158,19 @@ def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_doe
 def test_two_pieces_go_as_they_did_when_there_were_only_pairs(complementary):
     """Half of the way each; the weight of a motion is that of what speaks for it and of how far it is."""
     puzzle, path = planted(2, 6), path_of(complementary=complementary)
-    evidence = drawn(1, 6, evidence_width(complementary))
+    evidence = drawn(1, 6, num_features(complementary))
     holds = torch.tensor([[True, True, False, True, True, False]])
-    motions = replace(puzzle.motions, evidence=evidence, holds=holds)
-    arrangements = arrange(motions, puzzle.centers, path.judges)
+    motions = replace(puzzle.motions, features=evidence, valid=holds)
+    arrangements = arrange(motions, puzzle.centers, path.pair_scores)
     for seed, tau, boldness in ((0, 0.2, 1.0), (1, 0.7, 1.0), (2, 0.99, 2.5), (3, 0.0, 0.8)):
         poses, rest = poses_of(2, 20 + seed, spread=3.0), drawn(2, 6, seed=seed)
         here, there = poses.matrix().numpy()
         logs, going = [boldness * float(path.none)], [rest.numpy()]
         for k in holds[0].nonzero()[:, 0].tolist():
-            motion = motions.motion[0, k].matrix().numpy()
+            motion = motions.T_second_first[0, k].matrix().numpy()
             turn, move, *far = pairwise(motion, here, there, puzzle.centers.numpy())
             logs.append(boldness * judged(path, evidence[0, k], tuple(far)) + (boldness - 1) * ALL_OTHERS)
-            way = np.concatenate([turn, move]) / max(1 - tau, LEAST_TIME, *far)
+            way = np.concatenate([turn, move]) / max(1 - tau, MIN_TIME_LEFT, *far)
             going.append(np.stack([way, -way]))
         odds = np.exp(np.array(logs) - max(logs))
         expected = np.einsum("k,knd->nd", odds / odds.sum(), np.stack(going))
@@ -182,12 +182,12 @@ def test_two_pieces_go_as_they_did_when_there_were_only_pairs(complementary):
 @torch.no_grad()
 def test_pieces_are_judged_as_if_they_were_where_they_are_wanted(complementary):
     """And those beside each other by a judge of their own, where places fit; else by the same one."""
-    path, evidence = path_of(complementary=complementary), drawn(5, 2, evidence_width(complementary))
+    path, evidence = path_of(complementary=complementary), drawn(5, 2, num_features(complementary))
     for q, h in itertools.product(range(5), range(2)):
         joined = judged(path, evidence[q, h])
         beside = float(path.beside(evidence[q, h])) if complementary else joined
-        assert float(path.judges.joined(evidence)[q, h]) == pytest.approx(joined)
-        assert float(path.judges.beside(evidence)[q, h]) == pytest.approx(beside)
+        assert float(path.pair_scores.joint(evidence)[q, h]) == pytest.approx(joined)
+        assert float(path.pair_scores.neighbor(evidence)[q, h]) == pytest.approx(beside)
     assert (path.beside is not None) == complementary
 
 
@@ -247,10 +247,10 @@ def test_pieces_that_are_far_off_are_not_asked_to_be_much_faster_where_there_are
 
 
 @pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize(("tau", "left"), [(0.4, 0.6), (0.99, LEAST_TIME), (1.0, LEAST_TIME)])
+@pytest.mark.parametrize(("tau", "left"), [(0.4, 0.6), (0.99, MIN_TIME_LEFT), (1.0, MIN_TIME_LEFT)])
 @torch.no_grad()
 def test_pieces_that_nearly_fit_take_the_time_that_is_left(count, tau, left):
     path, arrangements = path_of(-50.0), arrangements_of([count], 1)
     poses = arrangements.poses[:, 0] @ SE3.exp(0.003 * drawn(count, 6))
     found = path(arrangements, poses, torch.tensor([tau], dtype=torch.float64), torch.zeros(count, 6).double())
-    assert_near(found, ways(arrangements, poses)[:, 0] / left, 1e-12)
+    assert_near(found, displacements(arrangements, poses)[:, 0] / left, 1e-12)

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 import torch
-from arranged import (
-    JUDGES,
+from support.arrangements import (
+    SCORES,
     Laid,
     Plain,
     Planted,
@@ -19,23 +19,23 @@ from arranged import (
     reframed,
     reordered,
 )
-from places import assert_near, drawn, matches_by_hand, pairs_of, poses_of
+from support.soft_matches import assert_near, drawn, matches_by_hand, pairs_of, poses_of
 from torch import Tensor, nn
 
 from eda import SE3
-from eda.nn import arrangements as search
-from eda.nn.arrangements import Arrangements, Judges, arrange
-from eda.nn.matching import Matches
-from eda.nn.proposals import propose
+from eda.nn.correspondences import SoftCorrespondences
+from eda.registration import arrangements as search
+from eda.registration.arrangements import Arrangements, PairScores, arrange
+from eda.registration.hypotheses import find_hypotheses
 
 
 def arranged(puzzle: Planted) -> Arrangements:
-    return arrange(puzzle.motions, puzzle.centers, JUDGES)
+    return arrange(puzzle.motions, puzzle.centers, SCORES)
 
 
 def holding(puzzle: Planted, *ways: tuple[int, int, int]) -> Planted:
     """Of the pairs (i, j) only the motions k hold."""
-    holds, pairs = torch.zeros_like(puzzle.motions.holds), pairs_of([len(puzzle.centers)])
+    holds, pairs = torch.zeros_like(puzzle.motions.valid), pairs_of([len(puzzle.centers)])
     for i, j, k in ways:
         holds[pairs.index((i, j)), k] = True
     return puzzle.but(holds)
@@ -56,15 +56,15 @@ def nobody(evidence: Tensor) -> Tensor:
 
 def test_two_pieces_are_arranged_by_every_motion_that_was_proposed_as_it_was():
     puzzle = planted(2, 7).but(torch.tensor([[True, False, True, True, False, True, True]]))
-    found, motions = arrange(puzzle.motions, puzzle.centers, Judges(nobody, nobody)), puzzle.motions
-    assert torch.equal(found.holds, motions.holds)
-    assert_near((found.poses[1].inverse() @ found.poses[0]).matrix(), motions.motion[0].matrix(), 1e-12)
-    assert torch.equal(found.evidence, motions.evidence)
-    assert found.joined.shape == (1, 7)
-    assert found.joined.all()
+    found, motions = arrange(puzzle.motions, puzzle.centers, PairScores(nobody, nobody)), puzzle.motions
+    assert torch.equal(found.valid, motions.valid)
+    assert_near((found.poses[1].inverse() @ found.poses[0]).matrix(), motions.T_second_first[0].matrix(), 1e-12)
+    assert torch.equal(found.features, motions.features)
+    assert found.is_joint.shape == (1, 7)
+    assert found.is_joint.all()
     assert found.placed.shape == (2, 7)
     assert found.placed.all()
-    assert torch.equal(found.both, motions.holds)
+    assert torch.equal(found.both_placed, motions.valid)
     assert (found.first.tolist(), found.second.tolist(), found.counts.tolist()) == ([0], [1], [2])
     assert torch.equal(found.centers, puzzle.centers)
 
@@ -72,8 +72,8 @@ def test_two_pieces_are_arranged_by_every_motion_that_was_proposed_as_it_was():
 def test_two_pieces_for_which_nothing_holds_have_no_arrangement():
     puzzle = planted(2, 3)
     found = arranged(puzzle.but(torch.zeros(1, 3, dtype=torch.bool)))
-    assert not found.holds.any()
-    assert not found.both.any()
+    assert not found.valid.any()
+    assert not found.both_placed.any()
 
 
 # -- more pieces: by exhaustion ----------------------------------------------------------------------------
@@ -108,11 +108,11 @@ def test_a_search_that_leaves_nothing_out_finds_all_there_is_the_best_first(case
 def test_the_solution_is_found_among_motions_that_look_better_alone(count, seed):
     """One of four motions of a pair is right, and not the one that is liked most; a piece beside others decides."""
     puzzle = planted(count, 4, seed=seed)
-    evidence = puzzle.motions.evidence.clone()
+    evidence = puzzle.motions.features.clone()
     evidence[..., 0] = evidence[..., 1] = 0  # alone, a motion is only liked or not
     evidence[:, 0, 2] = evidence[:, 1:, 2].amax(1) - 0.05
-    judges = Judges(lambda e: e[..., 2], lambda e: (e[..., 1] < 1e-6).to(e.dtype))
-    found = arrange(replace(puzzle.motions, evidence=evidence), puzzle.centers, judges)
+    judges = PairScores(lambda e: e[..., 2], lambda e: (e[..., 1] < 1e-6).to(e.dtype))
+    found = arrange(replace(puzzle.motions, features=evidence), puzzle.centers, judges)
     best = laid_out(found)[0].poses
     truth = puzzle.truth.matrix().numpy()
     for i, j in itertools.combinations(range(count), 2):
@@ -125,7 +125,7 @@ def test_the_solution_is_found_among_motions_that_look_better_alone(count, seed)
 def nearly_alike(count: int, ways: int, seed: int) -> Planted:
     """Some motions are others, turned by 3 to 17 degrees and moved by up to 0.7: what is the same is not always so."""
     puzzle = planted(count, ways, worlds=2, seed=seed)
-    rng, motion = np.random.default_rng(seed), puzzle.motions.motion
+    rng, motion = np.random.default_rng(seed), puzzle.motions.T_second_first
     little = drawn(len(motion), ways, 6, seed=seed)
     turn = torch.from_numpy(rng.uniform(0.05, 0.3, size=(len(motion), ways, 1)))
     far = torch.from_numpy(rng.uniform(0, 0.7, size=(len(motion), ways, 1)))
@@ -134,9 +134,9 @@ def nearly_alike(count: int, ways: int, seed: int) -> Planted:
     other = SE3(other.rotation, other.translation + far * u)
     last = (torch.arange(ways) >= ways - 2).expand(len(motion), -1)
     motion = other.where(last, motion)
-    evidence = puzzle.motions.known.evidence(torch.arange(len(motion)), motion)
-    evidence[..., 2] = puzzle.motions.evidence[..., 2]
-    return replace(puzzle, motions=replace(puzzle.motions, motion=motion, evidence=evidence))
+    evidence = puzzle.motions.scorer.features(torch.arange(len(motion)), motion)
+    evidence[..., 2] = puzzle.motions.features[..., 2]
+    return replace(puzzle, motions=replace(puzzle.motions, T_second_first=motion, features=evidence))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_the_search_is_the_one_that_is_described(monkeypatch, count, ways, beam,
         monkeypatch.setattr(search, name, value)
     for seed in range(3):
         puzzle = nearly_alike(count, ways, seed)
-        holds = torch.rand(puzzle.motions.holds.shape, generator=torch.Generator().manual_seed(seed)) < 0.8
+        holds = torch.rand(puzzle.motions.valid.shape, generator=torch.Generator().manual_seed(seed)) < 0.8
         puzzle = puzzle.but(holds)
         assert_laid_alike(laid_out(arranged(puzzle)), Plain(puzzle).beam(beam, joints, examined))
 
@@ -170,15 +170,15 @@ def test_no_two_arrangements_are_repeats(count):
 def test_motions_that_are_the_same_make_one_arrangement():
     """Every motion of three pieces is there four times, some liked more; of two pieces, all are kept."""
     puzzle = planted(3, 4, worlds=1)
-    motion = puzzle.motions.motion[:, [0] * 4]
-    puzzle = replace(puzzle, motions=replace(puzzle.motions, motion=motion))
+    motion = puzzle.motions.T_second_first[:, [0] * 4]
+    puzzle = replace(puzzle, motions=replace(puzzle.motions, T_second_first=motion))
     found = laid_out(arranged(puzzle))
     assert len(found) == 1
-    values = JUDGES.joined(puzzle.motions.evidence).amax(1)
+    values = SCORES.joint(puzzle.motions.features).amax(1)
     assert found[0].joints == frozenset(pairs_of([3])[q] for q in values.topk(2).indices)
     pair = planted(2, 2)
-    pair = replace(pair, motions=replace(pair.motions, motion=pair.motions.motion[:, [0, 0]]))
-    assert arranged(pair).holds.sum() == 2
+    pair = replace(pair, motions=replace(pair.motions, T_second_first=pair.motions.T_second_first[:, [0, 0]]))
+    assert arranged(pair).valid.sum() == 2
 
 
 # -- what is known of every arrangement --------------------------------------------------------------------
@@ -189,46 +189,46 @@ def test_the_value_is_that_of_all_pairs_of_placed_pieces_and_falls(count, ways):
     """Summed anew from where pieces are: by the motion where two were joined, else by how they lie."""
     holds = torch.rand(len(pairs_of([count])), ways, generator=torch.Generator().manual_seed(1)) < 0.7
     puzzle = planted(count, ways, worlds=2, seed=1).but(holds)
-    grown = search._Search(puzzle.motions, puzzle.centers, JUDGES).grown()
-    laid, plain = laid_out(arranged(puzzle), grown.value.tolist()), Plain(puzzle)
+    grown = search._BeamSearch(puzzle.motions, puzzle.centers, SCORES).run()
+    laid, plain = laid_out(arranged(puzzle), grown.score.tolist()), Plain(puzzle)
     for one in laid:
         joints = {}
         for i, j in one.joints:
             motion = np.linalg.inv(one.poses[j]) @ one.poses[i]
             (joints[i, j],) = [value for way, value in plain.ways[i, j] if np.allclose(way, motion, atol=1e-9)]
         assert plain.worth(one.poses, joints) == pytest.approx(one.value, abs=1e-9)
-    assert len(laid) == len(grown.value) == 12
-    assert (grown.value.diff() < 0).all()
+    assert len(laid) == len(grown.score) == 12
+    assert (grown.score.diff() < 0).all()
 
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_arrangements_are_joined_along_a_tree_by_motions_that_hold_and_know_how_all_pairs_lie(count):
     puzzle = planted(count, 5, worlds=2)
-    holds = puzzle.motions.holds.clone()
+    holds = puzzle.motions.valid.clone()
     holds[::2, 0] = holds[1::2, 3] = False
     puzzle = puzzle.but(holds)
     found = arranged(puzzle)
     assert found.placed.all()
     relative = found.poses[found.second].inverse() @ found.poses[found.first]
-    assert_near(found.evidence, puzzle.motions.known.evidence(torch.arange(len(holds)), relative))
+    assert_near(found.features, puzzle.motions.scorer.features(torch.arange(len(holds)), relative))
     for h, laid in enumerate(laid_out(found)):
         assert len(laid.joints) == count - 1
         assert Plain(puzzle).laid(dict.fromkeys(laid.joints, np.eye(4))).keys() == set(range(count))
         for q, pair in enumerate(pairs_of([count])):
-            ways = puzzle.motions.motion[q][holds[q]].matrix()
+            ways = puzzle.motions.T_second_first[q][holds[q]].matrix()
             near = (ways - relative[q, h].matrix()).abs().amax((1, 2)).min() < 1e-9
             assert near or pair not in laid.joints
-    lying = found.evidence[~found.joined][:, 1]
+    lying = found.features[~found.is_joint][:, 1]
     assert (lying > 0.1).any(), "some come to lie as no motion has it"
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_no_gradient_passes_the_search(count):
     puzzle, judge = planted(count, 4), nn.Linear(3, 1).double()
-    judges = Judges(lambda e: judge(e).squeeze(-1), lambda e: judge(e).squeeze(-1))
+    judges = PairScores(lambda e: judge(e).squeeze(-1), lambda e: judge(e).squeeze(-1))
     found = arrange(puzzle.motions, puzzle.centers, judges)
-    assert judges.joined(puzzle.motions.evidence).requires_grad
-    assert not any(x.requires_grad for x in (found.poses.rotation, found.poses.translation, found.evidence))
+    assert judges.joint(puzzle.motions.features).requires_grad
+    assert not any(x.requires_grad for x in (found.poses.rotation, found.poses.translation, found.features))
 
 
 # -- where motions are missing -----------------------------------------------------------------------------
@@ -236,20 +236,20 @@ def test_no_gradient_passes_the_search(count):
 
 def test_a_piece_without_any_motion_stays_unplaced_and_the_rest_is_arranged_without_it(exhaustive):
     puzzle = planted(4, 3, worlds=1, seed=2)
-    holds = puzzle.motions.holds.clone()
+    holds = puzzle.motions.valid.clone()
     holds[[2 in pair for pair in pairs_of([4])]] = False
     found = arranged(puzzle.but(holds))
     assert found.placed[[0, 1, 3]].all()
     assert not found.placed[2].any()
-    assert found.holds.all()
+    assert found.valid.all()
     kept, others = [q for q, pair in enumerate(pairs_of([4])) if 2 not in pair], [0, 1, 3]
     centers, truth = puzzle.centers[others], puzzle.truth[others]
     motions = replace(
         puzzle.motions,
-        motion=puzzle.motions.motion[kept],
-        holds=puzzle.motions.holds[kept],
-        evidence=puzzle.motions.evidence[kept],
-        known=replace(planted(3, 3).motions.known, truth=truth, centers=centers),
+        T_second_first=puzzle.motions.T_second_first[kept],
+        valid=puzzle.motions.valid[kept],
+        features=puzzle.motions.features[kept],
+        scorer=replace(planted(3, 3).motions.scorer, truth=truth, centers=centers),
     )
     three = Planted(motions, centers, truth)
     expected, name = laid_out(arranged(three)), {0: 0, 1: 1, 2: 3}
@@ -262,7 +262,7 @@ def test_a_piece_without_any_motion_stays_unplaced_and_the_rest_is_arranged_with
         for laid in expected
     ]
     assert_laid_alike(laid_out(found), renamed)
-    assert found.both.sum(0).tolist() == [3] * len(expected)
+    assert found.both_placed.sum(0).tolist() == [3] * len(expected)
 
 
 def test_pieces_of_which_only_two_have_motions_are_arranged_two_by_two():
@@ -270,7 +270,7 @@ def test_pieces_of_which_only_two_have_motions_are_arranged_two_by_two():
     found = laid_out(arranged(puzzle))
     assert [set(laid.poses) for laid in found].count({1, 3}) == 2
     assert [set(laid.poses) for laid in found].count({2, 4}) == 1
-    values = JUDGES.joined(puzzle.motions.evidence)[puzzle.motions.holds].sort(descending=True).values
+    values = SCORES.joint(puzzle.motions.features)[puzzle.motions.valid].sort(descending=True).values
     ordered = []
     for laid in found:
         i, j = sorted(laid.poses)
@@ -284,7 +284,7 @@ def test_arrangements_of_other_pieces_are_no_repeats_wherever_those_lie():
     triples = itertools.chain(itertools.combinations(range(3), 2), itertools.combinations(range(3, 6), 2))
     puzzle = holding(planted(7, 1), *((i, j, 0) for i, j in triples))
     still = SE3.identity(21, 1, dtype=torch.float64)
-    found = laid_out(arranged(replace(puzzle, motions=replace(puzzle.motions, motion=still))))
+    found = laid_out(arranged(replace(puzzle, motions=replace(puzzle.motions, T_second_first=still))))
     assert sorted(sorted(laid.poses) for laid in found) == [[0, 1, 2], [3, 4, 5]]
 
 
@@ -297,14 +297,14 @@ def test_only_the_arrangements_to_which_a_piece_can_join_go_on():
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_a_puzzle_without_any_motion_has_one_arrangement_that_places_nothing_and_does_not_hold(count):
     puzzle = planted(count, 3)
-    found = arranged(puzzle.but(torch.zeros_like(puzzle.motions.holds)))
+    found = arranged(puzzle.but(torch.zeros_like(puzzle.motions.valid)))
     assert found.poses.shape == found.placed.shape == (count, 1)
-    assert found.joined.shape == (len(pairs_of([count])), 1)
-    assert found.evidence.shape == (len(pairs_of([count])), 1, 3)
+    assert found.is_joint.shape == (len(pairs_of([count])), 1)
+    assert found.features.shape == (len(pairs_of([count])), 1, 3)
     assert not found.placed.any()
-    assert not found.holds.any()
-    assert not found.joined.any()
-    assert not found.both.any()
+    assert not found.valid.any()
+    assert not found.is_joint.any()
+    assert not found.both_placed.any()
     assert found.poses.isfinite()
 
 
@@ -320,7 +320,7 @@ def test_own_frames_of_pieces_do_not_matter(count):
         for laid in laid_out(after)
     ]
     assert_laid_alike(back, laid_out(before))
-    assert_near(after.evidence, before.evidence, 1e-9)
+    assert_near(after.features, before.features, 1e-9)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
@@ -342,7 +342,7 @@ def test_names_of_pieces_do_not_matter(count):
 # -- with the places of pieces -----------------------------------------------------------------------------
 
 
-def chain(count: int, truth: SE3) -> Matches:
+def chain(count: int, truth: SE3) -> SoftCorrespondences:
     """Every piece shows 12 places: six that the piece before shows too, and six of the next."""
     known, rows = 0.5 * drawn(6 * count + 6, 3, seed=3), [range(6 * i, 6 * i + 12) for i in range(count)]
     parts = [truth[i].inverse().act(known[list(row)]) for i, row in enumerate(rows)]
@@ -355,23 +355,23 @@ def chain(count: int, truth: SE3) -> Matches:
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_pieces_that_share_places_with_the_next_are_arranged_as_they_were(count):
-    """Matches, motions and arrangements one after the other; what agrees with most matches is best."""
+    """Correspondences, hypotheses and arrangements one after the other; what agrees with most matches is best."""
     truth = poses_of(count, 2)
     matches = chain(count, truth)
     centers = matches.places.mean(1)
-    motions = propose(matches, centers, None)
-    judges = Judges(lambda e: e[..., 0], lambda e: 0 * e[..., 0])
+    motions = find_hypotheses(matches, centers, None)
+    judges = PairScores(lambda e: e[..., 0], lambda e: 0 * e[..., 0])
     found = arrange(motions, centers, judges)
     expected = truth[found.second].inverse() @ truth[found.first]
     relative = found.poses[found.second].inverse() @ found.poses[found.first]
     assert found.placed.all()
     assert_near(relative[:, 0].matrix(), expected.matrix(), 0.02)
-    assert [pair for q, pair in enumerate(pairs_of([count])) if found.joined[q, 0]] == list(
+    assert [pair for q, pair in enumerate(pairs_of([count])) if found.is_joint[q, 0]] == list(
         itertools.pairwise(range(count))
     )
-    joined = found.joined[:, 0]
-    best = motions.evidence[..., 0].masked_fill(~motions.holds, -torch.inf).argmax(1)
-    assert_near(found.evidence[joined, 0], motions.evidence[torch.arange(len(best)), best][joined], 1e-9)
+    joined = found.is_joint[:, 0]
+    best = motions.features[..., 0].masked_fill(~motions.valid, -torch.inf).argmax(1)
+    assert_near(found.features[joined, 0], motions.features[torch.arange(len(best)), best][joined], 1e-9)
 
 
 # -- several puzzles ---------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_several_batches_as_one_are_padded_with_what_does_not_hold():
     """Of 3 and 1 pieces in two arrangements, of 2 in five, of 4 in three, some of which leave pieces."""
     batch = [arrangements_of([3, 1], 2, seed=1), arrangements_of([2], 5, seed=2), arrangements_of([4], 3, seed=3)]
     batch[2] = leaving(batch[2], (1, 0), (3, 2))
-    batch[0] = replace(batch[0], holds=torch.tensor([[True, False], [False, False]]))
+    batch[0] = replace(batch[0], valid=torch.tensor([[True, False], [False, False]]))
     found = Arrangements.cat(batch)
     assert found.counts.tolist() == [3, 1, 2, 4]
     assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == pairs_of([3, 1, 2, 4])
@@ -393,13 +393,13 @@ def test_several_batches_as_one_are_padded_with_what_does_not_hold():
         of_puzzles = slice(puzzles, puzzles + len(one.counts))
         assert torch.equal(found.poses[of_pieces, :num_ways].matrix(), one.poses.matrix())
         assert torch.equal(found.placed[of_pieces, :num_ways], one.placed)
-        assert torch.equal(found.holds[of_puzzles, :num_ways], one.holds)
-        assert not found.holds[of_puzzles, num_ways:].any()
-        assert torch.equal(found.joined[of_pairs, :num_ways], one.joined)
-        assert torch.equal(found.evidence[of_pairs, :num_ways], one.evidence)
-        assert torch.equal(found.both[of_pairs, :num_ways], one.both)
-        assert not found.both[of_pairs, num_ways:].any()
-        for of in (found.poses[of_pieces].rotation, found.placed[of_pieces], found.evidence[of_pairs]):
+        assert torch.equal(found.valid[of_puzzles, :num_ways], one.valid)
+        assert not found.valid[of_puzzles, num_ways:].any()
+        assert torch.equal(found.is_joint[of_pairs, :num_ways], one.is_joint)
+        assert torch.equal(found.features[of_pairs, :num_ways], one.features)
+        assert torch.equal(found.both_placed[of_pairs, :num_ways], one.both_placed)
+        assert not found.both_placed[of_pairs, num_ways:].any()
+        for of in (found.poses[of_pieces].rotation, found.placed[of_pieces], found.features[of_pairs]):
             assert of.shape[1] == wide
         pieces, pairs, puzzles = pieces + num_pieces, pairs + num_pairs, puzzles + len(one.counts)
 
@@ -421,7 +421,7 @@ def test_batches_of_batches_are_one_batch_and_one_alone_is_itself():
 
 def test_pairs_lie_together_where_both_are_placed_by_an_arrangement_that_holds():
     some = leaving(arrangements_of([3, 2], 3), (0, 0), (2, 1), (3, 2))
-    some = replace(some, holds=torch.tensor([[True, True, False], [True, True, True]]))
+    some = replace(some, valid=torch.tensor([[True, True, False], [True, True, True]]))
     pairs = [(0, 1), (0, 2), (1, 2), (3, 4)]
     expected = [[i != 0, i != 2 and j != 2, False] for i, j in pairs[:3]] + [[True, True, False]]
-    assert some.both.tolist() == expected
+    assert some.both_placed.tolist() == expected

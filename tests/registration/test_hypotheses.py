@@ -1,4 +1,4 @@
-"""Motions are proposed as loops over matches do, in any puzzle, and those of scans settle (ours)."""
+"""Hypotheses are those that loops over correspondences find, in any puzzle; those of scans are then registered."""
 
 import itertools
 import math
@@ -7,73 +7,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from places import (
+from reference import haar_rotations, kabsch
+from scipy.spatial.transform import Rotation
+from shapes import seeded
+from support.soft_matches import (
     REACH,
     assert_near,
     centers_of,
     drawn,
+    hypotheses_of,
     matches_at_random,
-    motions_of,
     of_both_kinds,
     pairs_of,
-    poses_of,
     surfaces_of,
     with_garbage,
 )
-from reference import haar_rotations
-from scipy.spatial.transform import Rotation
-from shapes import seeded
+from support.surface_pairs import overlap, registered
 from torch import Tensor
 
 from eda import SE3
-from eda.nn.evidence import Contacts, Overlaps
-from eda.nn.matching import Matches
-from eda.nn.proposals import LEAST_SPREAD, RADII, WINDOW, _beaten, budget, fitted, propose
-from eda.nn.surfaces import SPREAD, USUAL, agreement, settled
-
-# -- fits --------------------------------------------------------------------------------------------------
-
-
-def kabsch(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The rotation and the translation that fit, and the second singular value of the covariance."""
-    w = w / w.sum()
-    middle, goal = w @ x, w @ y
-    left, singular, right = np.linalg.svd((w[:, None] * (y - goal)).T @ (x - middle))
-    rotation = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right
-    return rotation, goal - rotation @ middle, singular[1]
-
-
-def test_a_fit_is_the_one_of_scipy_and_its_spread_that_of_numpy():
-    """Of points that do not fit: also where a mirror image fitted better."""
-    here, there = drawn(2, 9, 3), drawn(2, 9, 3, seed=1) + 4
-    weight = torch.rand(2, 7, 9, generator=seeded(), dtype=torch.float64)
-    found, spread = fitted(weight, here, there)
-    mirrors = 0
-    for q, k in itertools.product(range(2), range(7)):
-        w, x, y = weight[q, k].numpy(), here[q].numpy(), there[q].numpy()
-        middle, goal = (np.average(points, axis=0, weights=w) for points in (x, y))
-        rotation = Rotation.align_vectors(y - goal, x - middle, w)[0].as_matrix()
-        mirrors += np.linalg.det((w[:, None] * (y - goal)).T @ (x - middle)) < 0
-        assert_near(found[q, k].rotation, torch.from_numpy(rotation), 1e-6)
-        assert_near(found[q, k].translation, torch.from_numpy(goal - rotation @ middle), 1e-6)
-        assert float(spread[q, k]) == pytest.approx(kabsch(w, x, y)[2], abs=1e-12)
-    assert 0 < mirrors < 14
-
-
-def test_the_spread_of_points_is_that_of_their_second_direction_squared():
-    sides = drawn(1, 200, 3) * torch.tensor([5.0, 0.3, 0.01]).double()
-    sides = sides - sides.mean(1, keepdim=True)
-    exact = torch.linalg.svdvals(sides[0])[1] ** 2 / 200
-    found = fitted(torch.ones(1, 1, 200).double(), sides, poses_of(1, 3).act(sides))[1]
-    assert float(found) == pytest.approx(float(exact), rel=1e-9)
-    line = sides * torch.tensor([1.0, 0.0, 0.0]).double()
-    assert float(fitted(torch.ones(1, 1, 200).double(), line, line)[1]) < 1e-12
-
+from eda.registration.hypotheses import MIN_SPREAD, RADII, WINDOW, _duplicates, find_hypotheses, per_pair
+from eda.registration.overlap import MEANS, SCALES
+from eda.registration.pair_scorer import ContactScorer, OverlapScorer
+from eda.registration.soft_correspondences import SoftCorrespondences
 
 # -- budgets -----------------------------------------------------------------------------------------------
 
 
-# By the number of pieces: matches of a pair that are looked at, those that propose, motions that are kept.
+# By the number of pieces: matches of a pair that are looked at, those that propose, hypotheses that are kept.
 BUDGETS = {
     1: (512, 128, 32),
     2: (512, 128, 32),
@@ -87,30 +48,30 @@ BUDGETS = {
 
 def test_a_pair_has_less_of_a_budget_the_more_pieces_there_are_and_never_less_than_the_least():
     for pieces, expected in BUDGETS.items():
-        assert tuple(budget(of, pieces) for of in ((512, 256), (128, 32), (32, 8))) == expected
-        assert budget((100, 0), pieces) == math.floor(100 / max(pieces - 1, 1))
+        assert tuple(per_pair(of, pieces) for of in ((512, 256), (128, 32), (32, 8))) == expected
+        assert per_pair((100, 0), pieces) == math.floor(100 / max(pieces - 1, 1))
 
 
 @pytest.mark.parametrize("pieces", [2, 3, 4, 6])
 def test_motions_keep_to_their_budgets_and_those_that_hold_come_first(pieces):
     """30 places of each piece: more than enough to propose all that may be."""
     matches = matches_at_random([30] * pieces)
-    motions = propose(matches, centers_of(matches), None)
+    motions = find_hypotheses(matches, centers_of(matches), None)
     looked_at, _, kept = BUDGETS[min(pieces, 5)]
     pairs = pieces * (pieces - 1) // 2
-    assert motions.holds.shape == motions.motion.shape == (pairs, kept)
-    assert motions.evidence.shape == (pairs, kept, 15)
-    assert motions.known.weight.shape == (pairs, looked_at)
+    assert motions.valid.shape == motions.T_second_first.shape == (pairs, kept)
+    assert motions.features.shape == (pairs, kept, 15)
+    assert motions.scorer.weights.shape == (pairs, looked_at)
     for q in range(pairs):
         surest = matches.weights[q].flatten().sort(descending=True).values[:looked_at]
-        assert torch.equal(motions.known.weight[q], surest)
+        assert torch.equal(motions.scorer.weights[q], surest)
         i, j = int(matches.first[q]), int(matches.second[q])
         for c in (0, 1, looked_at - 1):
-            row = int((matches.places[i] == motions.known.here[q, c]).all(1).nonzero())
-            column = int((matches.places[j] == motions.known.there[q, c]).all(1).nonzero())
+            row = int((matches.places[i] == motions.scorer.source[q, c]).all(1).nonzero())
+            column = int((matches.places[j] == motions.scorer.target[q, c]).all(1).nonzero())
             assert matches.weights[q, row, column] == surest[c]
-    assert motions.holds.any(1).all()
-    assert (motions.holds.int().diff(dim=1) <= 0).all()
+    assert motions.valid.any(1).all()
+    assert (motions.valid.int().diff(dim=1) <= 0).all()
 
 
 # -- motions, seed by seed ---------------------------------------------------------------------------------
@@ -118,8 +79,8 @@ def test_motions_keep_to_their_budgets_and_those_that_hold_come_first(pieces):
 Found = tuple[float, np.ndarray, np.ndarray]  # how well a motion is supported, its rotation and its translation
 
 
-def proposals_by_loop(matches: Matches, pair: int, looked_at: int, seeds: int) -> tuple[list[Found], float]:
-    """What the surest pairs of places propose, of what is well-posed at every step; and the weight of all looked at."""
+def proposals_by_loop(matches: SoftCorrespondences, pair: int, looked_at: int, seeds: int) -> tuple[list[Found], float]:
+    """What the surest pairs of places propose, of what is well-posed at every step; and the weight of all."""
     a, b = int(matches.first[pair]), int(matches.second[pair])
     x, y = (matches.places[i][matches.present[i]].numpy() for i in (a, b))
     weight_of = {(i, j): float(matches.weights[pair, i, j]) for i in range(len(x)) for j in range(len(y))}
@@ -135,7 +96,7 @@ def proposals_by_loop(matches: Matches, pair: int, looked_at: int, seeds: int) -
             spreads.append(spread)
             left = ((here @ R.T + t - there) ** 2).sum(1)
             agreeing = weight * np.exp(-left / (2 * (radius * matches.reach) ** 2))
-        if min(spreads) > (LEAST_SPREAD * matches.reach) ** 2:
+        if min(spreads) > (MIN_SPREAD * matches.reach) ** 2:
             found.append((agreeing.sum(), R, t))
     return found, float(weight.sum())
 
@@ -157,20 +118,20 @@ def beaten_by_loop(found: list[Found], here: np.ndarray, there: np.ndarray, reac
 PUZZLES = {
     "two pieces, not all of whose matches are looked at": ([24, 23], REACH),
     "three pieces": ([17, 16, 17], REACH),
-    "few places, all of whose matches propose": ([7, 7, 7], REACH),
+    "few places, all of whose matches find_hypotheses": ([7, 7, 7], REACH),
     "matches too far apart for fits that hold": ([7, 7, 7], 0.18),
     "five pieces of very different sizes": ([7, 17, 16, 3, 6], REACH),
 }
 
 
-def puzzle_at_random(puzzle: str) -> tuple[Matches, Tensor]:
+def puzzle_at_random(puzzle: str) -> tuple[SoftCorrespondences, Tensor]:
     """With padding, and centres far off and near: each sees another distance."""
     sizes, reach = PUZZLES[puzzle]
     matches = with_garbage(replace(matches_at_random(sizes, seed=3, columns=max(sizes) + 2), reach=reach))
     return replace(matches, places=matches.places + 1), 2 * drawn(len(sizes), 3, seed=2)
 
 
-def kept_by_loop(matches: Matches, centers: Tensor, pair: int) -> tuple[list[Found], list[Found], float]:
+def kept_by_loop(matches: SoftCorrespondences, centers: Tensor, pair: int) -> tuple[list[Found], list[Found], float]:
     """Of all that is proposed, what is kept; also all, and the weight of all matches."""
     looked_at, seeds, kept = BUDGETS[len(centers)]
     found, total = proposals_by_loop(matches, pair, looked_at, seeds)
@@ -184,28 +145,28 @@ def kept_by_loop(matches: Matches, centers: Tensor, pair: int) -> tuple[list[Fou
 def test_motions_are_those_that_a_loop_over_seeds_proposes(puzzle):
     sizes, reach = PUZZLES[puzzle]
     matches, centers = puzzle_at_random(puzzle)
-    motions = propose(matches, centers, None)
+    motions = find_hypotheses(matches, centers, None)
     _, seeds, kept = BUDGETS[len(sizes)]
-    assert motions.evidence.shape == (len(matches.first), kept, 15)
+    assert motions.features.shape == (len(matches.first), kept, 15)
     proposed = 0
     for pair in range(len(matches.first)):
         found, every, total = kept_by_loop(matches, centers, pair)
         proposed += len(every)
         best = max((m[0] for m in every), default=0.0)
-        assert float(motions.known.best[pair]) == pytest.approx(best, abs=1e-10)
-        assert motions.holds[pair].tolist() == [k < len(found) for k in range(kept)]
+        assert float(motions.scorer.best_support[pair]) == pytest.approx(best, abs=1e-10)
+        assert motions.valid[pair].tolist() == [k < len(found) for k in range(kept)]
         if not found:
             continue
         support, rotation, translation = (np.stack(x) for x in zip(*found, strict=True))
-        assert_near(motions.motion.rotation[pair, : len(found)], torch.from_numpy(rotation), 1e-7)
-        assert_near(motions.motion.translation[pair, : len(found)], torch.from_numpy(translation), 1e-7)
+        assert_near(motions.T_second_first.rotation[pair, : len(found)], torch.from_numpy(rotation), 1e-7)
+        assert_near(motions.T_second_first.translation[pair, : len(found)], torch.from_numpy(translation), 1e-7)
         logs = np.log(support + 1e-6)
         expected = np.stack([logs, support / (total + 1e-6), logs - math.log(best + 1e-6)], axis=1)
-        assert_near(motions.evidence[pair, : len(found), :3], torch.from_numpy(expected), 1e-7)
+        assert_near(motions.features[pair, : len(found), :3], torch.from_numpy(expected), 1e-7)
     well_posed = sum(min(seeds, sizes[a] * sizes[b]) for a, b in pairs_of([len(sizes)]))
     assert (proposed < well_posed) == (reach < REACH or min(sizes) < 4)
-    assert isinstance(motions.known, Contacts)
-    assert motions.known.radius == pytest.approx(RADII[-1] * reach)
+    assert isinstance(motions.scorer, ContactScorer)
+    assert motions.scorer.radius == pytest.approx(RADII[-1] * reach)
 
 
 @pytest.mark.parametrize("puzzle", PUZZLES)
@@ -214,39 +175,39 @@ def test_motions_of_scans_are_those_that_a_loop_proposes_after_they_settled_each
     sizes, reach = PUZZLES[puzzle]
     matches, centers = puzzle_at_random(puzzle)
     surfaces = surfaces_of(matches)
-    motions = propose(matches, centers, surfaces)
+    motions = find_hypotheses(matches, centers, surfaces)
     kept, met = BUDGETS[len(sizes)][2], 0
-    assert motions.holds.shape == motions.motion.shape == (len(matches.first), kept)
-    assert motions.evidence.shape == (len(matches.first), kept, 12)
+    assert motions.valid.shape == motions.T_second_first.shape == (len(matches.first), kept)
+    assert motions.features.shape == (len(matches.first), kept, 12)
     for pair, (a, b) in enumerate(pairs_of([len(sizes)])):
         found, _, _ = kept_by_loop(matches, centers, pair)
         if not found:
-            assert not motions.holds[pair].any()
+            assert not motions.valid[pair].any()
             continue
         _, rotation, translation = (torch.from_numpy(np.stack(x)) for x in zip(*found, strict=True))
-        ends = settled(surfaces[a], surfaces[b], SE3(rotation, translation))
-        numbers = agreement(surfaces[a], surfaces[b], ends)
-        numbers = (numbers - torch.tensor(USUAL).double()) / torch.tensor(SPREAD).double()
+        ends = registered(surfaces[a], surfaces[b], SE3(rotation, translation))
+        numbers = overlap(surfaces[a], surfaces[b], ends)
+        numbers = (numbers - torch.tensor(MEANS).double()) / torch.tensor(SCALES).double()
         rows = slice(0, len(found))
-        assert_near(motions.motion[pair, rows].matrix(), ends.matrix(), 1e-6)
-        assert_near(motions.evidence[pair, rows], numbers, 1e-4)
-        assert (motions.motion[pair, rows].matrix() - SE3(rotation, translation).matrix()).abs().max() > 1e-3
+        assert_near(motions.T_second_first[pair, rows].matrix(), ends.matrix(), 1e-6)
+        assert_near(motions.features[pair, rows], numbers, 1e-4)
+        assert (motions.T_second_first[pair, rows].matrix() - SE3(rotation, translation).matrix()).abs().max() > 1e-3
         each = zip(
-            motions.evidence[pair, rows, 1].tolist(), ends.rotation.numpy(), ends.translation.numpy(), strict=True
+            motions.features[pair, rows, 1].tolist(), ends.rotation.numpy(), ends.translation.numpy(), strict=True
         )
         beaten = beaten_by_loop(list(each), centers[a].numpy(), centers[b].numpy(), reach)
         met += sum(beaten)
-        assert motions.holds[pair].tolist() == [not one for one in beaten] + [False] * (kept - len(found))
+        assert motions.valid[pair].tolist() == [not one for one in beaten] + [False] * (kept - len(found))
     assert met or reach < REACH, "some came to the same place"
-    assert isinstance(motions.known, Overlaps)
+    assert isinstance(motions.scorer, OverlapScorer)
 
 
 @of_both_kinds
 def test_evidence_is_what_is_known_of_the_motions(complementary):
     matches = matches_at_random([12, 14, 13])
-    motions = motions_of(matches, complementary)
-    assert motions.known.matches is matches
-    assert_near(motions.evidence, motions.known.evidence(torch.arange(3), motions.motion), 1e-12)
+    motions = hypotheses_of(matches, complementary)
+    assert motions.scorer.matches is matches
+    assert_near(motions.features, motions.scorer.features(torch.arange(3), motions.T_second_first), 1e-12)
 
 
 def test_motions_are_beaten_by_better_ones_beside_them_and_of_equals_by_the_first():
@@ -262,5 +223,5 @@ def test_motions_are_beaten_by_better_ones_beside_them_and_of_equals_by_the_firs
             for s, *m in zip(support[0], *(x[0].numpy() for x in (motion.rotation, motion.translation)), strict=True)
         ]
         expected = beaten_by_loop(found, centers[0][0].numpy(), centers[1][0].numpy(), REACH)
-        assert _beaten(motion, support, centers, REACH)[0].tolist() == expected
+        assert _duplicates(motion, support, centers, REACH)[0].tolist() == expected
         assert 5 < sum(expected) < 55

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from places import REACH, drawn, pairs_of, poses_of
 from scipy.spatial.transform import Rotation
+from support.soft_matches import REACH, drawn, pairs_of, poses_of
 from torch import Tensor
 
 from eda import SE3
-from eda.nn.arrangements import Arrangements, Judges
-from eda.nn.evidence import evidence_width
-from eda.nn.proposals import Motions
+from eda.registration.arrangements import Arrangements, PairScores
+from eda.registration.hypotheses import PairHypotheses
+from eda.registration.pair_scorer import num_features
 
 FAR = 3.0  # the fastest that two pieces move, in sizes of the puzzle
 SAME = math.cos(math.radians(10))  # turns are the same from here on; places are within the reach
@@ -37,11 +37,11 @@ def arrangements_of(counts: list[int], num: int, *, complementary: bool = False,
     return Arrangements(
         poses=poses_of(total * num, seed + 1).reshape(total, num),
         placed=torch.ones(total, num, dtype=torch.bool),
-        holds=torch.ones(len(counts), num, dtype=torch.bool),
+        valid=torch.ones(len(counts), num, dtype=torch.bool),
         first=first,
         second=second,
-        joined=joined,
-        evidence=drawn(len(pairs), num, evidence_width(complementary), seed=seed + 2),
+        is_joint=joined,
+        features=drawn(len(pairs), num, num_features(complementary), seed=seed + 2),
         counts=torch.tensor(counts),
         centers=0.5 * drawn(total, 3, seed=seed + 3),
     )
@@ -49,11 +49,11 @@ def arrangements_of(counts: list[int], num: int, *, complementary: bool = False,
 
 def leaving(arrangements: Arrangements, *left: tuple[int, int]) -> Arrangements:
     """Without some pieces, each in one of the arrangements."""
-    placed, joined = arrangements.placed.clone(), arrangements.joined.clone()
+    placed, joined = arrangements.placed.clone(), arrangements.is_joint.clone()
     for piece, way in left:
         placed[piece, way] = False
         joined[(arrangements.first == piece) | (arrangements.second == piece), way] = False
-    return replace(arrangements, placed=placed, joined=joined)
+    return replace(arrangements, placed=placed, is_joint=joined)
 
 
 def pair_matrix(arrangements: Arrangements, q: int, h: int) -> np.ndarray:
@@ -93,13 +93,13 @@ def moved_on(poses: SE3, velocity: Tensor, centers: Tensor, time: float) -> SE3:
 
 @dataclass(frozen=True)
 class Seen:
-    """Stands in for `Known`: by how much a motion of two pieces is wrong, in angle and in place, and a zero."""
+    """Stands in for `PairScorer`: by how much a motion of two pieces is wrong, in angle and in place, and a zero."""
 
     matches: SimpleNamespace  # the pairs and the reach
     truth: SE3  # (N,)
     centers: Tensor  # (N, 3)
 
-    def evidence(self, pair: Tensor, motion: SE3) -> Tensor:
+    def features(self, pair: Tensor, motion: SE3) -> Tensor:
         first, second = self.matches.first[pair], self.matches.second[pair]
         true = (self.truth[second].inverse() @ self.truth[first]).reshape(-1, 1)
         cosine = ((motion.rotation * true.rotation).sum((-1, -2)) - 1) / 2
@@ -113,9 +113,9 @@ class Seen:
         return torch.stack([cosine, off[0] + off[1], torch.zeros_like(cosine)], dim=-1)
 
 
-JUDGES = Judges(
-    joined=lambda evidence: 1.5 + evidence[..., 0] - 0.4 * evidence[..., 1] + evidence[..., 2],
-    beside=lambda evidence: (2 * evidence[..., 0]).cos() - 0.3 * evidence[..., 1],
+SCORES = PairScores(
+    joint=lambda features: 1.5 + features[..., 0] - 0.4 * features[..., 1] + features[..., 2],
+    neighbor=lambda features: (2 * features[..., 0]).cos() - 0.3 * features[..., 1],
 )
 
 
@@ -123,17 +123,17 @@ JUDGES = Judges(
 class Planted:
     """A puzzle of which every two pieces have some motions, which are liked more or less."""
 
-    motions: Motions
+    motions: PairHypotheses
     centers: Tensor
     truth: SE3
 
     @property
     def holding(self) -> list[list[int]]:
         """The motions of every pair that hold."""
-        return [row.nonzero()[:, 0].tolist() for row in self.motions.holds]
+        return [row.nonzero()[:, 0].tolist() for row in self.motions.valid]
 
     def but(self, holds: Tensor) -> Planted:
-        return replace(self, motions=replace(self.motions, holds=holds))
+        return replace(self, motions=replace(self.motions, valid=holds))
 
 
 def planted(count: int, ways: int, *, worlds: int = 1, seed: int = 0, liked: float = 1.0) -> Planted:
@@ -147,31 +147,31 @@ def planted(count: int, ways: int, *, worlds: int = 1, seed: int = 0, liked: flo
     motion = SE3(rotation, torch.cat([*(of.translation for of in together), chance.translation], dim=1))
     centers = 0.3 * drawn(count, 3, seed=seed + 6)
     known = Seen(SimpleNamespace(first=first, second=second, reach=REACH), solutions[0], centers)
-    evidence = known.evidence(torch.arange(len(pairs)), motion)
+    evidence = known.features(torch.arange(len(pairs)), motion)
     evidence[..., 2] = liked * drawn(len(pairs), ways, seed=seed + 7)
     holds = torch.ones(len(pairs), ways, dtype=torch.bool)
-    return Planted(Motions(motion, holds, evidence, known), centers, solutions[0])
+    return Planted(PairHypotheses(motion, holds, evidence, known), centers, solutions[0])
 
 
 def reframed(puzzle: Planted, frames: SE3) -> Planted:
     """The same puzzle, the own frames of its pieces moved (N,)."""
-    seen, motions = puzzle.motions.known, puzzle.motions
+    seen, motions = puzzle.motions.scorer, puzzle.motions
     ends = [frames[of].reshape(-1, 1) for of in (seen.matches.second, seen.matches.first)]
     centers, truth = frames.act(puzzle.centers), puzzle.truth @ frames.inverse()
-    motion = ends[0] @ motions.motion @ ends[1].inverse()
-    return Planted(replace(motions, motion=motion, known=Seen(seen.matches, truth, centers)), centers, truth)
+    motion = ends[0] @ motions.T_second_first @ ends[1].inverse()
+    return Planted(replace(motions, T_second_first=motion, scorer=Seen(seen.matches, truth, centers)), centers, truth)
 
 
 def reordered(puzzle: Planted, order: list[int]) -> Planted:
     """The same puzzle: its piece i is order[i] of before."""
-    seen, motions = puzzle.motions.known, puzzle.motions
+    seen, motions = puzzle.motions.scorer, puzzle.motions
     pairs = pairs_of([len(order)])
     rows = torch.tensor([pairs.index((min(order[a], order[b]), max(order[a], order[b]))) for a, b in pairs])
-    same = torch.tensor([order[a] < order[b] for a, b in pairs])[:, None].expand(-1, motions.motion.shape[1])
-    motion = motions.motion[rows].where(same, motions.motion[rows].inverse())
+    same = torch.tensor([order[a] < order[b] for a, b in pairs])[:, None].expand(-1, motions.T_second_first.shape[1])
+    motion = motions.T_second_first[rows].where(same, motions.T_second_first[rows].inverse())
     centers, truth = puzzle.centers[order], puzzle.truth[order]
     known = Seen(seen.matches, truth, centers)
-    return Planted(Motions(motion, motions.holds[rows], motions.evidence[rows], known), centers, truth)
+    return Planted(PairHypotheses(motion, motions.valid[rows], motions.features[rows], known), centers, truth)
 
 
 # -- oracles of the search ---------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ class Plain:
 
     def __init__(self, puzzle: Planted) -> None:
         self.count, self.pairs = len(puzzle.centers), pairs_of([len(puzzle.centers)])
-        motion, holding = puzzle.motions.motion.matrix().numpy(), puzzle.holding
-        joined = JUDGES.joined(puzzle.motions.evidence).tolist()
+        motion, holding = puzzle.motions.T_second_first.matrix().numpy(), puzzle.holding
+        joined = SCORES.joint(puzzle.motions.features).tolist()
         self.ways = {
             pair: [(motion[q, k], joined[q][k]) for k in holding[q]] for q, pair in enumerate(self.pairs) if holding[q]
         }
@@ -296,11 +296,11 @@ def laid_out(arrangements: Arrangements, value: list[float] | None = None) -> li
     return [
         Laid(
             {i: matrix[i, h] for i in range(len(matrix)) if arrangements.placed[i, h]},
-            frozenset(pair for q, pair in enumerate(pairs) if arrangements.joined[q, h]),
+            frozenset(pair for q, pair in enumerate(pairs) if arrangements.is_joint[q, h]),
             value[h] if value else math.nan,
         )
-        for h in range(arrangements.holds.shape[1])
-        if arrangements.holds[0, h]
+        for h in range(arrangements.valid.shape[1])
+        if arrangements.valid[0, h]
     ]
 
 

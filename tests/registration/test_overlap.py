@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from places import assert_near
-from sampled import (
+from support.soft_matches import assert_near
+from support.surface_pairs import (
     SPACING,
     bumps,
     cases,
@@ -16,6 +16,7 @@ from sampled import (
     in_all_cases,
     meetings,
     nearness,
+    overlap,
     pipe,
     plane,
     skew,
@@ -23,12 +24,12 @@ from sampled import (
 )
 
 from eda import SE3
-from eda.nn.surfaces import Surface, agreement
+from eda.registration.icp import Surface
 
 # -- point by point ----------------------------------------------------------------------------------------
 
 
-def agreement_by_loop(here: Surface, there: Surface, motion: np.ndarray) -> list[float]:
+def overlap_by_loop(here: Surface, there: Surface, motion: np.ndarray) -> list[float]:
     every = meetings(here, there, motion)
     total = {"near": 0.0, "near alike": 0.0, "close": 0.0, "close alike": 0.0}
     plane_gap = parallel = 0.0
@@ -60,9 +61,9 @@ def agreement_by_loop(here: Surface, there: Surface, motion: np.ndarray) -> list
 @in_all_cases
 def test_agreement_is_that_of_a_loop_over_points(case):
     here, there, motion = cases()[case]
-    found = agreement(here, there, motion)
+    found = overlap(here, there, motion)
     assert found.shape == (3, 12)
-    expected = [agreement_by_loop(here, there, one) for one in motion.matrix().numpy()]
+    expected = [overlap_by_loop(here, there, one) for one in motion.matrix().numpy()]
     assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-9)
     assert found.std(0).min() > 1e-5, "every number tells motions apart"
 
@@ -71,9 +72,9 @@ def test_the_little_that_is_hardly_near_says_little():
     """One point of each piece, two spacings apart: less than a point is near, and means are not those of so little."""
     here = surface_of(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]))
     lift = SE3.exp(exact([[0, 0, 0, 0, 0, 2 * SPACING]]))
-    found, near = agreement(here, here, lift)[0], 2 * math.exp(-2)
+    found, near = overlap(here, here, lift)[0], 2 * math.exp(-2)
     assert_near(found[4:7], exact([2 * near, near, near]), 1e-9)
-    assert_near(found, exact(agreement_by_loop(here, here, lift.matrix()[0].numpy())), 1e-9)
+    assert_near(found, exact(overlap_by_loop(here, here, lift.matrix()[0].numpy())), 1e-9)
 
 
 # -- by hand -----------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def test_the_little_that_is_hardly_near_says_little():
 def test_agreement_of_the_same_points_by_hand():
     """A corner with itself: all is near, close and parallel; a third of all normals along each axis."""
     here = corner(0, 300)
-    found = agreement(here, here, SE3.identity(1, dtype=torch.float64))[0]
+    found = overlap(here, here, SE3.identity(1, dtype=torch.float64))[0]
     all_of_it = math.log(1.001)
     expected = [all_of_it] * 4 + [0.0, 1.0, 1.0] + [math.log(1 / 3 + 1e-3)] * 2
     assert_near(found[:9], exact(expected), 1e-12)
@@ -91,8 +92,8 @@ def test_agreement_of_the_same_points_by_hand():
 def test_a_turned_normal_counts_by_the_eighth_power_of_its_cosine_and_half_a_step_up_by_the_bell():
     """Two equal planes half a spacing apart, of which one has its normals turned by 30 degrees."""
     here, lift = plane(0), SE3.exp(exact([[0, 0, 0, 0, 0, 0.5 * SPACING]]))
-    normals = exact([0.0, 0.5, math.sqrt(3) / 2]).expand(400, 3)
-    found = agreement(here, replace(here, normals=normals), lift)[0]
+    normals = np.tile([0.0, 0.5, math.sqrt(3) / 2], (400, 1))
+    found = overlap(here, replace(here, normals=normals), lift)[0]
     near, close, alike = math.exp(-0.125), math.exp(-0.5), 0.75**4
     shares = [math.log(share + 1e-3) for share in (near, near * alike, close, close * alike)]
     height = 0.5 * (1 + math.sqrt(3) / 2) / 2  # each half of the points is seen over the other's planes
@@ -107,7 +108,7 @@ def test_agreement_falls_with_the_share_that_overlaps():
     for share in (0.0, 0.25, 0.5, 0.75):
         shift = SE3.exp(exact([[0, 0, 0, 2 * share, 0, 0]]))
         here_again = plane(1, 4000)
-        found.append(agreement(replace(here, spacing=0.03), replace(here_again, spacing=0.03), shift)[0])
+        found.append(overlap(replace(here, spacing=0.03), replace(here_again, spacing=0.03), shift)[0])
     near = (torch.stack(found)[:, 0].exp() - 1e-3) / (float(found[0][0].exp()) - 1e-3)
     assert_near(near, exact([1.0, 0.75, 0.5, 0.25]), 0.03)
     for column in (0, 1, 2, 3):
@@ -118,7 +119,7 @@ def test_agreement_falls_with_the_share_that_overlaps():
 @pytest.mark.parametrize(("shape", "free"), [(plane, 3), (pipe, 2), (bumps, 0), (corner, 0)])
 def test_surfaces_could_slide_along_planes_and_pipes_and_not_along_bumps_and_corners(shape, free):
     """A plane by three twists, a pipe by two: along its axis and about it. Their logs are then about the least."""
-    numbers = agreement(shape(0), shape(1), SE3.identity(1, dtype=torch.float64))[0]
+    numbers = overlap(shape(0), shape(1), SE3.identity(1, dtype=torch.float64))[0]
     slides = numbers[9:].exp() - 1e-5
     assert (slides[:free] < 5e-4).all()
     assert (slides[free:] > 5e-3).all()
@@ -136,9 +137,9 @@ def test_what_three_planes_resist_by_hand():
     x^2, which is a third; one of three resists a shift, so turns are resisted least.
     """
     square, still = plane(0, 3000).points, SE3.identity(1, dtype=torch.float64)
-    points = torch.cat([square, square[:, [2, 0, 1]], square[:, [1, 2, 0]]])
-    cross = Surface(points, torch.eye(3).double()[[2, 0, 1]].repeat_interleave(3000, 0), SPACING)
-    found = agreement(cross, cross, still)[0, 9:].exp()
+    points = np.concatenate([square, square[:, [2, 0, 1]], square[:, [1, 2, 0]]])
+    cross = Surface(points, np.eye(3)[[2, 0, 1]].repeat(3000, axis=0), SPACING)
+    found = overlap(cross, cross, still)[0, 9:].exp()
     torch.testing.assert_close(found, torch.full((3,), 2 / 9).double(), rtol=0.05, atol=0)
 
 
@@ -149,6 +150,6 @@ def test_all_but_the_resistance_of_twists_is_in_units_of_the_spacing(case, scale
     here, there, motion = cases()[case]
     large = [replace(of, points=scale * of.points, spacing=scale * of.spacing) for of in (here, there)]
     wide = SE3(motion.rotation, scale * motion.translation)
-    found, expected = agreement(*large, wide), agreement(here, there, motion)
+    found, expected = overlap(*large, wide), overlap(here, there, motion)
     assert_near(found[:, :9], expected[:, :9], 1e-10)
     assert (found[:, 9:] - expected[:, 9:]).abs().max() > 1e-2

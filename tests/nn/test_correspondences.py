@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from matchers import matched
-from places import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
 from reference import invariants, looked
 from shapes import lumpy_cloud, lumpy_puzzle, seeded
+from support.matching_networks import matched
+from support.soft_matches import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces
-from eda.nn.matching import HIDDEN, SAME, Matcher, Matching, matching_loss, pairs_of_pieces
+from eda.nn.correspondences import HIDDEN, Matcher, MatchScores, matching_loss, pairs_of_pieces
+from eda.registration.soft_correspondences import SAME_PLACE
 
 VARIANTS = {
     "as it is": {},
@@ -29,7 +30,7 @@ VARIANTS = {
 }
 
 
-def owners_of(matching: Matching) -> tuple[list[list[int]], list[int]]:
+def owners_of(matching: MatchScores) -> tuple[list[list[int]], list[int]]:
     """The places of every puzzle, and the piece of every place."""
     owner = [piece for piece, size in enumerate(matching.sizes.tolist()) for _ in range(size)]
     puzzle = [b for b, count in enumerate(matching.counts.tolist()) for _ in range(count)]
@@ -112,7 +113,7 @@ def same_places(here: Tensor, there: Tensor) -> Tensor:
     return row
 
 
-def scores_of(matching: Matching) -> Tensor:
+def scores_of(matching: MatchScores) -> Tensor:
     """Of all places (T, T), whatever their puzzle; zero where they are no pair."""
     table = torch.zeros(len(matching.points), len(matching.points), dtype=torch.float64)
     for b, rows in enumerate(owners_of(matching)[0]):
@@ -182,7 +183,7 @@ BATCHES = {
 in_batches = pytest.mark.parametrize("batch", BATCHES)
 
 
-def batch_of(batch: str) -> Matching:
+def batch_of(batch: str) -> MatchScores:
     """Of what is padding, scores are anything, as they are where the first place stands for it."""
     sizes, counts, columns = BATCHES[batch]
     matching = at_random(sizes, counts, columns=columns)
@@ -190,7 +191,7 @@ def batch_of(batch: str) -> Matching:
     return replace(matching, scores=torch.where(padding, 5 * drawn(*padding.shape, seed=77), matching.scores))
 
 
-def likely_by_loop(matching: Matching, b: int, rows: list[int], owner: list[int]) -> np.ndarray:
+def likely_by_loop(matching: MatchScores, b: int, rows: list[int], owner: list[int]) -> np.ndarray:
     """How likely every place of a puzzle chooses every other, among those of all other pieces."""
     chosen = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
@@ -200,7 +201,7 @@ def likely_by_loop(matching: Matching, b: int, rows: list[int], owner: list[int]
     return chosen
 
 
-def weights_by_loop(matching: Matching, b: int, rows: list[int], owner: list[int]) -> np.ndarray:
+def weights_by_loop(matching: MatchScores, b: int, rows: list[int], owner: list[int]) -> np.ndarray:
     chosen = likely_by_loop(matching, b, rows, owner)
     likely = [1 / (1 + math.exp(-matching.shared[row])) for row in rows]
     weights = np.zeros_like(chosen)
@@ -212,7 +213,7 @@ def weights_by_loop(matching: Matching, b: int, rows: list[int], owner: list[int
 @in_batches
 def test_a_place_chooses_among_those_of_all_other_pieces_and_is_the_same_as_what_chooses_it(batch):
     matching = batch_of(batch)
-    choices, weights, (puzzles, owner) = matching.choices().exp(), matching.weights(), owners_of(matching)
+    choices, weights, (puzzles, owner) = matching.log_choices().exp(), matching.weights(), owners_of(matching)
     assert choices.shape == weights.shape == matching.scores.shape
     for b, rows in enumerate(puzzles):
         n = len(rows)
@@ -281,7 +282,7 @@ def test_puzzles_are_the_slices_of_every_piece_and_pair(batch, normals):
 # -- the loss ----------------------------------------------------------------------------------------------
 
 
-def wanted_of(matching: Matching, solution: SE3, own: list[bool]) -> tuple[np.ndarray, np.ndarray]:
+def wanted_of(matching: MatchScores, solution: SE3, own: list[bool]) -> tuple[np.ndarray, np.ndarray]:
     """How much a place ought to choose another (T, T), and how far from it that comes to lie; infinite: never."""
     puzzles, owner = owners_of(matching)
     placed = [
@@ -293,11 +294,11 @@ def wanted_of(matching: Matching, solution: SE3, own: list[bool]) -> tuple[np.nd
         for s, t in itertools.product(rows, repeat=2):
             if owner[s] != owner[t] and own[owner[s]] and own[owner[t]]:
                 distance[s, t] = np.linalg.norm(placed[s] - placed[t])
-    near = SAME * matching.reach
+    near = SAME_PLACE * matching.reach
     return np.where(distance < 2 * near, np.exp(-0.5 * (distance / near) ** 2), 0.0), distance
 
 
-def loss_by_loop(matching: Matching, solution: SE3, own: list[bool]) -> float:
+def loss_by_loop(matching: MatchScores, solution: SE3, own: list[bool]) -> float:
     wanted, distance = wanted_of(matching, solution, own)
     puzzles, owner = owners_of(matching)
     entropies, known = [], []
@@ -309,7 +310,7 @@ def loss_by_loop(matching: Matching, solution: SE3, own: list[bool]) -> float:
                 terms = [-w / target.sum() * math.log(p) for w, p in zip(target, likely[i], strict=True) if w > 0]
                 entropies.append(sum(terms))
             logit = float(matching.shared[s])
-            met = (distance[s] < 1.5 * SAME * matching.reach).any()
+            met = (distance[s] < 1.5 * SAME_PLACE * matching.reach).any()
             known.append(math.log1p(math.exp(-logit if met else logit)))
     return sum(entropies) / max(len(entropies), 1) + sum(known) / len(known)
 
@@ -335,7 +336,7 @@ def test_the_batches_have_places_that_are_met_in_several_puzzles_and_some_that_a
     for batch, in_puzzles in (("one puzzle", 1), ("several puzzles", 2)):
         matching = batch_of(batch)
         wanted, distance = wanted_of(matching, poses_of(len(matching.sizes), spread=0.2), [True] * 9)
-        met = (distance < 1.5 * SAME * REACH).any(1)
+        met = (distance < 1.5 * SAME_PLACE * REACH).any(1)
         assert sum(met[rows].any() for rows in owners_of(matching)[0]) == in_puzzles
         assert not met.all()
         assert (wanted.sum(1) > 0).sum() > met.sum(), "some lie near enough to be chosen, but not to be the same"
@@ -375,7 +376,7 @@ def test_the_loss_is_least_where_scores_are_right():
     right = torch.full_like(matching.scores, HIDDEN)
     right[0, :22, :22] = torch.from_numpy(np.log(np.maximum(wanted, 1e-40)))
     right = right.masked_fill(~matching.pairs, HIDDEN)
-    near = torch.from_numpy(distance < 1.5 * SAME * REACH).any(1)
+    near = torch.from_numpy(distance < 1.5 * SAME_PLACE * REACH).any(1)
     assert 0 < int(near.sum()) < 22
     shared = 60.0 * near.double() - 30
     best = replace(matching, scores=right.requires_grad_(), shared=shared.requires_grad_())

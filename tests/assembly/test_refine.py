@@ -2,15 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
-from scipy.spatial.transform import Rotation
 from sherds import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
-from eda.assembly import Evidence, Fracture, Fragment, RefineConfig, Scan, judge, refine
-from eda.assembly.contact import NORMAL_WEIGHT
-from eda.assembly.motion import act, angle, inverse, moved_about
-from eda.assembly.refine import Pull, normal_equations
+from eda.assembly import Evidence, Fragment, RefineConfig, Scan, judge, refine
 
 DENSITY = 130.0
 
@@ -67,30 +62,6 @@ def test_the_order_of_the_pieces_does_not_matter():
     np.testing.assert_allclose(back[:, ::-1], forth, atol=1e-6)
 
 
-def test_normal_equations_are_those_of_the_residuals():
-    """Half the gradient and half the Hessian of the cost, by differences of the cost of moved points."""
-    rng = np.random.default_rng(0)
-    points, targets, normals = rng.normal(size=(3, 1, 7, 3))
-    normals /= np.linalg.norm(normals, axis=2, keepdims=True)
-    pull = Pull(points, targets, normals, rng.random((1, 7)))
-    centers, slide = rng.normal(size=(2, 1, 3)), 0.3
-
-    def residuals(twist: np.ndarray) -> np.ndarray:
-        moves = [
-            moved_about(np.eye(4)[None], center, part[None])
-            for center, part in zip(centers, (twist[:6], twist[6:]), strict=True)
-        ]
-        offset = act(moves[0], points) - act(moves[1], targets)
-        along = (offset * normals).sum(axis=2, keepdims=True)
-        return (np.sqrt(pull.weights)[..., None] * np.concatenate([along, np.sqrt(slide) * offset], axis=2)).ravel()
-
-    step = 1e-6
-    jacobian = np.stack([(residuals(step * e) - residuals(-step * e)) / (2 * step) for e in np.eye(12)], axis=1)
-    square, slope = normal_equations(pull, *centers, slide)
-    np.testing.assert_allclose(square[0], jacobian.T @ jacobian, atol=1e-8)
-    np.testing.assert_allclose(slope[0], jacobian.T @ residuals(np.zeros(12)), atol=1e-8)
-
-
 def test_overlapping_scans_come_to_lie_on_each_other():
     """Two views of one hilly ground that share half of it."""
     rng = np.random.default_rng(0)
@@ -127,30 +98,6 @@ def test_the_sign_of_the_normals_of_a_scan_does_not_matter():
     here, there = (Evidence.of(some, Scan()) for some in (fragments, turned))
     np.testing.assert_allclose(refine(there, start), refine(here, start), atol=1e-9)
     np.testing.assert_allclose(judge(there, start).score, judge(here, start).score)
-
-
-def test_the_nearest_of_a_patch_is_that_of_a_tree():
-    patch = Fracture().patches(slices(2, DENSITY)[0])[0]
-    rng = np.random.default_rng(0)
-    points, normals = rng.uniform(0, 2, size=(5, 40, 3)), rng.normal(size=(5, 40, 3))
-    tree = cKDTree(np.hstack([patch.points, -NORMAL_WEIGHT * patch.normals]))
-    wanted, _ = tree.query(np.concatenate([points, NORMAL_WEIGHT * normals], axis=2))
-    offset = points - patch.points[patch.nearest(points, normals)]
-    turned = normals + patch.normals[patch.nearest(points, normals)]
-    found = np.sqrt(np.square(offset).sum(axis=2) + NORMAL_WEIGHT**2 * np.square(turned).sum(axis=2))
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
-
-
-def test_motions_are_those_of_scipy():
-    rng = np.random.default_rng(1)
-    g = motion(rng, 50, 2)
-    turn = Rotation.from_rotvec([0.1, -0.2, 0.3])
-    center, shift = rng.normal(size=(2, 3))
-    moved = moved_about(g, center, np.concatenate([turn.as_rotvec(), shift]))
-    x = rng.normal(size=(5, 3))
-    np.testing.assert_allclose(act(moved, x), turn.apply(act(g, x) - center) + center + shift, atol=1e-12)
-    np.testing.assert_allclose(inverse(g), np.linalg.inv(g), atol=1e-12)
-    assert angle(g) == pytest.approx(np.deg2rad(50))
 
 
 @pytest.mark.parametrize(
