@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eda.graph import Pyramid, nearest_rows
 from eda.nn.config import NetworkConfig
-from eda.nn.invariants import beside, by_degree, products
+from eda.nn.invariants import bounded_offset, by_degree, products
 from eda.nn.layers import EquivariantNorm
 from eda.pieces import Pieces
 
@@ -49,7 +49,7 @@ class BreakHead(nn.Module):
     def _views(self, asked: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
         """The invariants of every point and the features of the point it asks. -> (P, views * C)."""
         degrees = by_degree(asked)
-        offset = beside(offset, self.config.reach(depth + 1))
+        offset = bounded_offset(offset, self.config.reach(depth + 1))
         views = [degrees[0].squeeze(1), *products(degrees, offset, range(1, self.config.max_degree + 1))]
         if normals is not None:
             views += products(degrees, normals, self.config.normal_degrees[1:])

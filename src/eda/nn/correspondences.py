@@ -22,7 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 from eda.graph import Across, Pyramid
 from eda.lie import SE3
 from eda.nn.config import NetworkConfig
-from eda.nn.invariants import described, described_width
+from eda.nn.invariants import describe, descriptor_width
 from eda.nn.layers import EquivariantNorm
 from eda.nn.transformer import Attention, look_around
 from eda.registration.soft_correspondences import SAME_PLACE, SoftCorrespondences
@@ -94,7 +94,7 @@ class Matcher(nn.Module):
         self.sees_normals = config.normals != "absent"
         self.reach = config.reach(config.match_level)
         self.norm = EquivariantNorm(channels)
-        self.embedding = nn.Linear(described_width(config.max_degree, channels), width)
+        self.embedding = nn.Linear(descriptor_width(config.max_degree, channels), width)
         self.inside = nn.ModuleList(Attention(width) for _ in range(config.match_layers))
         self.across = nn.ModuleList(Attention(width) for _ in range(config.match_layers))
         self.looks = nn.Linear(width, DESCRIPTOR)
@@ -108,12 +108,12 @@ class Matcher(nn.Module):
         counts, piece = pyramid.pieces.counts, ranges(level.sizes)
         offset = (level.points - pyramid.pieces.centroids()[piece]) / (EXTENT * self.reach)
         across = Across.between(piece, ranges(counts)[piece])
-        places = look_around(self.embedding(described(self.norm(features), offset)), across, self.inside, self.across)
-        looks = self._compared(self.looks, places, across)
+        places = look_around(self.embedding(describe(self.norm(features), offset)), across, self.inside, self.across)
+        looks = self._project(self.looks, places, across)
         if self.fits is None:
             scores = looks @ looks.mT
         else:
-            scores = looks @ self._compared(self.fits, places, across).mT
+            scores = looks @ self._project(self.fits, places, across).mT
             scores = scores + scores.mT
         return MatchScores(
             points=level.points,
@@ -127,8 +127,8 @@ class Matcher(nn.Module):
         )
 
     @staticmethod
-    def _compared(by: nn.Linear, places: Tensor, across: Across) -> Tensor:
-        """Places (T, width) as they are compared, puzzle by puzzle. -> (B, S, DESCRIPTOR)."""
+    def _project(by: nn.Linear, places: Tensor, across: Across) -> Tensor:
+        """The descriptors of places (T, width), puzzle by puzzle. -> (B, S, DESCRIPTOR)."""
         return (by(places) / DESCRIPTOR**0.25)[across.rows]
 
 
