@@ -31,9 +31,9 @@ DAMPING = 1e-3  # per correspondence: what keeps a motion where no residual sees
 # -- the equations -----------------------------------------------------------------------------------------------------
 
 
-def plane_jacobian(points: np.ndarray, normals: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """J of x . n in twists about centers (K, 3), for points x and normals n (K, n, 3). -> (K, n, 6)."""
-    return np.concatenate([_cross(points - centers[:, None], normals), normals], axis=2)
+def plane_jacobian(arms: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """J of x . n in twists about c, for arms x - c and normals n (K, n, 3). -> (K, n, 6)."""
+    return np.concatenate([_cross(arms, normals), normals], axis=2)
 
 
 def normal_equations(jacobian: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,17 +75,11 @@ def two_body_equations(
     They are half the Hessian and half the gradient of the sum of weights * ((e . n)^2 + slide |e|^2), e = x - y, with
     the normals held. A little weight across the normals lets surfaces slide until their outlines agree.
     """
-    jacobian = np.concatenate(
-        [
-            plane_jacobian(pairs.points, pairs.normals, centers),
-            -plane_jacobian(pairs.targets, pairs.normals, other_centers),
-        ],
-        axis=2,
-    )
+    arm, other_arm = pairs.points - centers[:, None], pairs.targets - other_centers[:, None]
+    jacobian = np.concatenate([plane_jacobian(arm, pairs.normals), -plane_jacobian(other_arm, pairs.normals)], axis=2)
     residuals = ((pairs.points - pairs.targets) * pairs.normals).sum(axis=2)
     JTJ, JTr = normal_equations(jacobian, residuals, pairs.weights)
     # in all directions: e and its Jacobian are linear in m = (1, x - c, y - c'), so the moments of m say it all
-    arm, other_arm = pairs.points - centers[:, None], pairs.targets - other_centers[:, None]
     m = np.concatenate([np.ones((*arm.shape[:2], 1)), arm, other_arm], axis=2)
     moments = (m * pairs.weights[..., None]).swapaxes(1, 2) @ m
     apart = (centers - other_centers)[:, :, None]
@@ -173,7 +167,7 @@ class SurfaceCorrespondences:
         """
         total = np.maximum(weights.sum(axis=1), 1e-12)[:, None]
         center = (weights[..., None] * self.middle).sum(axis=1) / total
-        return center, plane_jacobian(self.middle, self.normals, center)
+        return center, plane_jacobian(self.middle - center[:, None], self.normals)
 
 
 def point_to_plane_icp(source: Surface, target: Surface, T_target_source: np.ndarray) -> np.ndarray:

@@ -53,6 +53,7 @@ class OverlapScorer:
         """The surfaces of its first and second piece."""
         return self.surfaces[int(self.matches.first[pair])], self.surfaces[int(self.matches.second[pair])]
 
+    @torch.no_grad()
     def features(self, pair: Tensor, T_second_first: SE3) -> Tensor:
         """Of the pairs (R,) at relative poses (R, K). -> (R, K, 12)."""
         found = T_second_first.translation.new_zeros(*T_second_first.shape, overlap.NUM_FEATURES)
