@@ -20,12 +20,14 @@ from scipy.spatial.transform import Rotation
 from eda import Eda, prepare
 from eda.assembly import AssembleConfig, PoolConfig, calibrate
 from eda.assembly.match import match
-from eda.assembly.pool import joints_of, relative_poses
-from eda.assembly.scans import REACH, agreements
+from eda.assembly.pool import find_joints
+from eda.assembly.scans import REACH
 from eda.atomic import write_atomically
 from eda.data import Example, open_examples
 from eda.evaluate import even_indices
 from eda.metrics import expected_calibration_error
+from eda.registration.overlap import overlap_features
+from eda.registration.rigid import relative_poses
 
 RIGHT_DEGREES, RIGHT_METRES = 15, 0.3
 ALL = PoolConfig(joints_per_pair=1000, least_gain=-1.0)  # also those that do not hold
@@ -42,8 +44,8 @@ def joints(example: Example, model: Eda, rng: np.random.Generator) -> Iterator[d
     samples = prepared.sample(SAMPLES).final.to(torch.float64).polish().matrix().numpy()
     matched = match(prepared.thinned.in_frames(prepared.clouds))[0, 1]
     close = np.concatenate([matched, relative_poses(samples, (0, 1))])
-    relative = np.stack([joint.relative for joint in joints_of(evidence, (0, 1), ALL, rough=matched, close=close)])
-    numbers = agreements(*evidence.fragments, relative, REACH * evidence.spacing)
+    relative = np.stack([joint.relative for joint in find_joints(evidence, (0, 1), ALL, rough=matched, close=close)])
+    numbers = overlap_features(*(f.surface(REACH * evidence.spacing) for f in evidence.fragments), relative)
     both = np.stack([relative, np.broadcast_to(np.eye(4), relative.shape)], axis=1)
     motion = prepared.thinned.to_user(both)
     motion[..., :3, :3] = motion[..., :3, :3] @ turns

@@ -12,12 +12,12 @@ from eda import AssembleConfig, assemble, prepare
 from eda.assembly import RankConfig, Scan
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
+from eda.assembly.groups import groups_of, merge_matches
 from eda.assembly.match import can_match, match
-from eda.assembly.motion import inverse
-from eda.assembly.rigid import Units
 from eda.assembly.sherds import Fracture
 from eda.cloud import estimate_normals
 from eda.errors import InputError
+from eda.registration.rigid import inverse
 
 needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
 
@@ -96,15 +96,15 @@ def test_points_that_coincide_match_nothing():
 
 def test_matches_of_pieces_become_those_of_their_rigid_group():
     poses = np.stack([motion(k) for k in range(4)])  # of four pieces, in one frame
-    units = Units.of(poses[None], [[1, 3]])
+    groups = groups_of(poses[None], [[1, 3]])
     pairs = [(0, 1), (0, 3), (1, 2), (1, 3)]
-    found = units.matches({(i, j): inverse(poses[j]) @ poses[i][None] for i, j in pairs})
+    found = merge_matches(groups, {(i, j): inverse(poses[j]) @ poses[i][None] for i, j in pairs})
     group = poses[1]  # a group lies in the frame of its first piece
-    units_at = [group, poses[0], poses[2]]
+    groups_at = [group, poses[0], poses[2]]
     assert {pair: len(several) for pair, several in found.items()} == {(0, 1): 2, (0, 2): 1}
     for (a, b), several in found.items():
         for relative in several:
-            np.testing.assert_allclose(relative, inverse(units_at[b]) @ units_at[a], atol=1e-12)
+            np.testing.assert_allclose(relative, inverse(groups_at[b]) @ groups_at[a], atol=1e-12)
 
 
 @needs_matcher
@@ -166,7 +166,7 @@ def test_without_a_model_scans_are_judged_as_scans(views, monkeypatch):
 def test_samples_of_scans_are_refined_closely_alone(views, monkeypatch):
     """A wide look pulls scans of little overlap off their place; samples of sherds are rough, and need it."""
     ranking, seen = sys.modules["eda.assembly.rank"], []
-    monkeypatch.setattr(ranking, "joints_of", lambda *given, rough, close: seen.append((rough, close)) or [])
+    monkeypatch.setattr(ranking, "find_joints", lambda *given, rough, close: seen.append((rough, close)) or [])
     pieces = [Fragment(view, estimate_normals(view), np.zeros(len(view))) for view in (views[0][::9], views[1][::9])]
     samples = np.tile(np.eye(4), (3, 2, 1, 1))
     samples[:, 0, 0, 3] = [0.1, 0.2, 0.3]

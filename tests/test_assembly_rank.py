@@ -21,8 +21,8 @@ from eda.assembly import (
 )
 from eda.assembly.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.confidence import SHERDS, Calibration
-from eda.assembly.dock import docked, merged
-from eda.assembly.pool import PoolConfig, held, together
+from eda.assembly.dock import dock_piece, merge_fragments
+from eda.assembly.pool import PoolConfig, is_connected, prune_unsupported
 from eda.assembly.rank import DOUBT
 from eda.metrics import expected_calibration_error
 
@@ -84,7 +84,7 @@ def test_a_foreign_piece_is_left_out():
 
 def test_samples_are_also_refined_as_they_are(monkeypatch):
     """Where no joint is found, a sample that is nearly right still leads to the solution, without the stranger."""
-    monkeypatch.setattr(sys.modules["eda.assembly.rank"], "joints_of", lambda *given, **proposals: [])
+    monkeypatch.setattr(sys.modules["eda.assembly.rank"], "find_joints", lambda *given, **proposals: [])
     ours, other = slices(3, DENSITY), slices(6, DENSITY, seed=4)[4]
     evidence, true = taken_apart([*ours, other])
     true[3] = motion(np.random.default_rng(3), 90, 0.2) @ true[0]
@@ -99,13 +99,13 @@ def test_what_does_not_hold_is_taken_out_one_by_one():
     evidence, true = taken_apart(slices(4, DENSITY))
     off = true.copy()
     off[3, :3, 3] += 9
-    found = held(evidence, np.stack([true, off]), PoolConfig())
+    found = prune_unsupported(evidence, np.stack([true, off]), PoolConfig())
     assert found.placed.tolist() == [[True] * 4, [True, True, True, False]]
-    wanted = Assemblies.judged(evidence, np.stack([true, off]), found.placed)
+    wanted = Assemblies.of(evidence, np.stack([true, off]), found.placed)
     np.testing.assert_allclose(found.score, wanted.score)
     scattered = true.copy()
     scattered[:, :3, 3] += 9 * np.arange(4)[:, None]
-    assert len(held(evidence, scattered[None], PoolConfig())) == 0
+    assert len(prune_unsupported(evidence, scattered[None], PoolConfig())) == 0
 
 
 def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
@@ -113,33 +113,37 @@ def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
     evidence, true = taken_apart([*slices(3, DENSITY)[:2], *slices(6, DENSITY, seed=4)[4:6]])
     apart = true.copy()
     apart[2:, :3, 3] += 6
-    found = held(evidence, apart[None], PoolConfig())
-    both = Assemblies.judged(evidence, apart[None].repeat(2, 0), np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
+    found = prune_unsupported(evidence, apart[None], PoolConfig())
+    both = Assemblies.of(evidence, apart[None].repeat(2, 0), np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
     assert found.placed[0].tolist() == both.placed[both.score.argmax()].tolist()
-    assert held(evidence, apart[None], PoolConfig(), anchor=0).placed.tolist() == [[True, True, False, False]]
-    assert held(evidence, apart[None], PoolConfig(), anchor=3).placed.tolist() == [[False, False, True, True]]
+    assert prune_unsupported(evidence, apart[None], PoolConfig(), anchor=0).placed.tolist() == [
+        [True, True, False, False]
+    ]
+    assert prune_unsupported(evidence, apart[None], PoolConfig(), anchor=3).placed.tolist() == [
+        [False, False, True, True]
+    ]
     for config in (SAMPLED, QUICK):
         assert rank(evidence, apart[None], config)[0].placed.sum() == 2
-    assert together(evidence, both).all()
-    assert not together(evidence, Assemblies.judged(evidence, apart[None], np.ones((1, 4), dtype=bool))).any()
+    assert is_connected(evidence, both).all()
+    assert not is_connected(evidence, Assemblies.of(evidence, apart[None], np.ones((1, 4), dtype=bool))).any()
 
 
 def test_a_piece_is_docked_to_the_rest_as_that_is_without_it():
     evidence, true = taken_apart(slices(3, DENSITY))
-    one = Assemblies.judged(evidence, true[None], np.ones((1, 3), dtype=bool))
-    found = docked(evidence, one, 2, PoolConfig(), QUICK.propose)
-    wanted = Assemblies.judged(evidence, found.poses, found.placed)
+    one = Assemblies.of(evidence, true[None], np.ones((1, 3), dtype=bool))
+    found = dock_piece(evidence, one, 2, PoolConfig(), QUICK.propose)
+    wanted = Assemblies.of(evidence, found.poses, found.placed)
     assert len(found)
     np.testing.assert_allclose(found.score, wanted.score)
 
 
 def test_polishing_never_makes_an_assembly_worse(monkeypatch):
     evidence, true = taken_apart(slices(3, DENSITY))
-    before = Assemblies.judged(evidence, np.stack([true, disturbed(true, 5, 0.05)]), np.ones((2, 3), dtype=bool))
+    before = Assemblies.of(evidence, np.stack([true, disturbed(true, 5, 0.05)]), np.ones((2, 3), dtype=bool))
     module = sys.modules["eda.assembly.assemblies"]
     swapped = before.poses[::-1].copy()
     monkeypatch.setattr(module, "refine", lambda *given: swapped)  # one gets better, the other worse
-    found = before.polished(evidence)
+    found = before.polish(evidence)
     np.testing.assert_array_equal(found.poses, np.stack([true, true]))
     np.testing.assert_allclose(found.score, before.score[0])
 
@@ -270,7 +274,7 @@ def test_an_assembly_and_a_part_of_it_do_not_contradict_each_other():
     moved = motion(np.random.default_rng(0), 70, 2.0) @ true
     other = disturbed(true, 60, 0.4)
     placed = np.array([[True] * 3, [True, True, False], [True, True, False], [False, False, True]])
-    every = Assemblies.judged(evidence, np.stack([true, moved, other, other]), placed)
+    every = Assemblies.of(evidence, np.stack([true, moved, other, other]), placed)
     assert [contradict(evidence, every, 0, k) for k in range(4)] == [False, False, True, False]
 
 
@@ -294,7 +298,7 @@ def test_what_is_closed_is_no_longer_a_break():
     """Two of three slices together: closed is the cut between them, up to gaps in the random points, not the other."""
     fragments = slices(3, DENSITY)
     evidence = Evidence.of(fragments)
-    whole = merged(evidence, np.tile(np.eye(4), (3, 1, 1)), np.array([True, True, False]))
+    whole = merge_fragments(evidence, np.tile(np.eye(4), (3, 1, 1)), np.array([True, True, False]))
     assert len(whole.points) == sum(len(f.points) for f in evidence.fragments[:2])
     still_open = whole.points[whole.break_probability > 0][:, 0]
     on_a_cut = sum(f.break_probability.sum() for f in fragments[:2]) / 3  # there are three sides of cuts in all
@@ -308,7 +312,7 @@ def test_an_assembly_whose_equal_pieces_changed_places_has_the_same_shape():
     here, away, further = np.eye(4), np.eye(4), np.eye(4)
     away[2, 3], further[2, 3] = 3.0, 4.0
     poses = np.stack([[here, here, away], [here, away, here], [here, here, further], [away, away, here]])
-    every = Assemblies.judged(twins, poses, np.ones((4, 3), dtype=bool))
+    every = Assemblies.of(twins, poses, np.ones((4, 3), dtype=bool))
     assert [same_shape(twins, every, 0, k) for k in range(4)] == [True, True, False, False]
 
 

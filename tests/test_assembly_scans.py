@@ -8,9 +8,9 @@ from support.room_scans import motion, moved, two_views
 from eda.assembly import Evidence, Fragment, Scan, judge
 from eda.assembly.confidence import Seen
 from eda.assembly.judge import Judgement
-from eda.assembly.motion import inverse
-from eda.assembly.scans import Trusted, trust
+from eda.assembly.scans import Trusted, joint_probability
 from eda.cloud import estimate_normals
+from eda.registration.rigid import inverse
 
 UNIT = 2.0  # metres: assemblies are judged in units of their size
 
@@ -41,21 +41,21 @@ def test_what_lies_rightly_is_trusted_and_what_lies_on_too_much_is_not(scans, sp
     right = shifted(0)
     onto = shifted(-0.6)  # more of the floor and the wall behind it overlaps
     half_turn = shifted(0, turn=np.pi)
-    found = trust(*scans, np.stack([right, onto, half_turn]), spacing)
+    found = joint_probability(*scans, np.stack([right, onto, half_turn]), spacing)
     assert found[0] > 0.8
     assert (found[1:] < 0.5).all()
 
 
 def test_trust_is_the_same_from_either_side_and_in_any_frames(scans, spacing):
     poses = np.stack([shifted(0), shifted(0.02, turn=0.05), shifted(-0.6)])
-    wanted = trust(*scans, poses, spacing)
-    np.testing.assert_allclose(trust(*scans[::-1], inverse(poses), spacing), wanted, atol=1e-9)
+    wanted = joint_probability(*scans, poses, spacing)
+    np.testing.assert_allclose(joint_probability(*scans[::-1], inverse(poses), spacing), wanted, atol=1e-9)
     here, there = motion(1), motion(2)
     turned = [
         Fragment(moved(one.points, at), one.normals @ at[:3, :3].T, one.break_probability)
         for one, at in zip(scans, (here, there), strict=True)
     ]
-    np.testing.assert_allclose(trust(*turned, there @ poses @ inverse(here), spacing), wanted, atol=1e-6)
+    np.testing.assert_allclose(joint_probability(*turned, there @ poses @ inverse(here), spacing), wanted, atol=1e-6)
 
 
 def test_scans_that_do_not_touch_are_not_trusted_in_any_frame(scans, spacing):
@@ -67,11 +67,11 @@ def test_scans_that_do_not_touch_are_not_trusted_in_any_frame(scans, spacing):
         turned = Fragment(
             moved(floors[0].points, turn), floors[0].normals @ turn[:3, :3].T, floors[0].break_probability
         )
-        assert not trust(turned, floors[1], poses @ inverse(turn), spacing).any()
+        assert not joint_probability(turned, floors[1], poses @ inverse(turn), spacing).any()
 
 
 def test_no_motion_is_judged_to_nothing(scans, spacing):
-    assert trust(*scans, np.zeros((0, 4, 4)), spacing).shape == (0,)
+    assert joint_probability(*scans, np.zeros((0, 4, 4)), spacing).shape == (0,)
 
 
 def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
@@ -79,7 +79,7 @@ def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
     evidence = Evidence.of([scans[0], small], Scan())
     assert len(evidence.fragments[0].points) != len(evidence.fragments[1].points)
     poses = np.stack([np.eye(4), shifted(0.01)])[None]
-    likely = trust(*evidence.fragments, inverse(poses[:, 1]) @ poses[:, 0], evidence.spacing)
+    likely = joint_probability(*evidence.fragments, inverse(poses[:, 1]) @ poses[:, 0], evidence.spacing)
     found = judge(evidence, poses)
     np.testing.assert_allclose(found.score, likely)
     np.testing.assert_allclose(found.pieces, np.tile(likely[:, None], (1, 2)))

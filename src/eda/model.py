@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eda.auxiliary import auxiliary_losses, custom_auxiliary_losses
 from eda.errors import InputError
 from eda.field import EncodedEda, VelocityField, custom_velocities
-from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned
+from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate
 from eda.flow.loss import Loss as FlowLoss
 from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
@@ -27,9 +27,11 @@ from eda.graph import Pyramid
 from eda.lie import SE3, so3
 from eda.model_config import EdaConfig
 from eda.model_file import read_model_file, write_model_file
-from eda.nn import EdaNetwork, NetworkConfig, Search, Tokens
+from eda.nn import EdaNetwork, NetworkConfig, Tokens
 from eda.nn.protocol import CustomNetwork, Labels
 from eda.pieces import Pieces, Puzzle
+from eda.registration.arrangements import Search
+from eda.registration.rigid_groups import merge_pinned
 from eda.registry import look_up
 from eda.settings import check_choice, check_whole
 from eda.weights import path_of
@@ -299,7 +301,7 @@ class Eda(nn.Module):
             callback=callback,
         )
         poses = walked.poses.reshape(-1, samples, rigid.num_pieces)
-        return Trajectory(walked.taus, merged.restore(poses) if merged else poses)
+        return Trajectory(walked.taus, merged.expand(poses) if merged else poses)
 
     # -- on disk ---------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ def fracture_small() -> TrainConfig:
         time_in_encoder=False,
         break_head=True,
         match_width=64,
-        match_mates=True,
+        matching="complementary",
         spacing=0.057,
     )
     return TrainConfig(

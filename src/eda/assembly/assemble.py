@@ -20,7 +20,6 @@ from eda.assembly.choose import NO_MODEL, Choice, choose_model
 from eda.assembly.clouds import Clouds
 from eda.assembly.evidence import Evidence
 from eda.assembly.match import INSTALL, Matches, can_match, match
-from eda.assembly.motion import inverse
 from eda.assembly.names import checked_names
 from eda.assembly.pins import checked_pins, moved_onto
 from eda.assembly.rank import Candidate, RankConfig, rank
@@ -34,6 +33,7 @@ from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
 from eda.model import Eda
 from eda.pieces import Cloud
+from eda.registration.rigid import inverse
 from eda.settings import check_choice, check_positive, check_whole
 
 # More samples in one batch take no less time each, and the limits of memory and time are met less well.

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from eda.assembly.motion import inverse
 from eda.data.reading import as_motion, read_json
 from eda.errors import InputError
 from eda.lie import so3
+from eda.registration.rigid import inverse, is_rigid
 
 # The matrices of files are rounded, but what scales, shears or mirrors is no motion.
 _ROUNDING = 1e-3
@@ -37,10 +37,9 @@ def _index_of(piece: Any, names: Sequence[str]) -> int:
 
 def _checked_motion(motion: Any, what: str) -> np.ndarray:
     matrix = as_motion(motion, what)
-    rotation = matrix[:3, :3]
-    if np.abs(rotation @ rotation.T - np.eye(3)).max() > _ROUNDING:
+    if not is_rigid(matrix, _ROUNDING):
         raise InputError(f"{what} is not rigid: it scales or shears")
-    matrix[:3, :3] = so3.nearest(torch.from_numpy(rotation)).numpy()
+    matrix[:3, :3] = so3.nearest(torch.from_numpy(matrix[:3, :3])).numpy()
     return matrix
 
 

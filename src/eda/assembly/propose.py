@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.contact import Patch, closeness
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
-from eda.assembly.motion import act, inverse
+from eda.registration.patches import Patch, closeness
+from eda.registration.rigid import act, inverse
 
 
 @dataclass(frozen=True)

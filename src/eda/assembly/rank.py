@@ -15,20 +15,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eda.assembly.assemblies import Assemblies, contradict, distinct, same_shape
+from eda.assembly.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.confidence import SHERDS, Confidence, Seen
-from eda.assembly.dock import repaired
+from eda.assembly.dock import repair
 from eda.assembly.evidence import Evidence
 from eda.assembly.features import mean_support
+from eda.assembly.groups import expand_assemblies, groups_of, merge_evidence, merge_matches
 from eda.assembly.judge import judge
 from eda.assembly.match import Matches
-from eda.assembly.motion import act
-from eda.assembly.pool import NO_POSES, Joint, PoolConfig, grow, held, joints_of, relative_poses
+from eda.assembly.pool import NO_POSES, Joint, PoolConfig, find_joints, grow, prune_unsupported
 from eda.assembly.propose import ProposeConfig, propose
 from eda.assembly.refine import refine
-from eda.assembly.rigid import Units
 from eda.assembly.scans import Scan, Trusted
 from eda.errors import InputError
+from eda.registration.rigid import act, relative_poses
+from eda.registration.rigid_groups import RigidGroups
+from eda.registration.suppression import keep_distinct
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
 
@@ -98,18 +100,18 @@ def rank(
         return deadline is not None and time.monotonic() >= deadline
 
     first = samples[:1] if lying is None else lying[None]
-    units = Units.of(first, rigid)
-    found = Assemblies.none(len(units.first))
+    groups = groups_of(first, rigid)
+    found = Assemblies.none(len(groups.first))
     if config.refine and len(found.placed.T) > 1:
-        parts, sampled, matched = units.evidence(evidence), samples[:, units.first], units.matches(matches or {})
-        joints = _joints(parts, sampled, matched, config, progress, out_of_time)
-        found = _searched(parts, joints, sampled, units.grouped, config, progress, out_of_time)
+        parts, sampled = merge_evidence(groups, evidence), samples[:, groups.first.numpy()]
+        joints = _joints(parts, sampled, merge_matches(groups, matches or {}), config, progress, out_of_time)
+        found = _searched(parts, joints, sampled, not groups.is_trivial, config, progress, out_of_time)
     progress("ranking", 1.0)
     as_they_are = len(samples) and not len(found) and (out_of_time() or not config.refine)
     if as_they_are:
-        every = Assemblies.judged(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
+        every = Assemblies.of(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
     else:
-        every = Assemblies.cat([units.taken_apart(evidence, found), _last_resort(evidence, first, units)])
+        every = Assemblies.cat([expand_assemblies(groups, evidence, found), _last_resort(evidence, first, groups)])
     known = np.isin(np.arange(len(evidence)), [i for group in rigid for i in group])
     return _candidates(evidence, every, samples, known, config)
 
@@ -153,7 +155,7 @@ def _wholes(
             break
         progress("refining samples", first / len(samples))
         refined = refine(evidence, samples[first : first + AT_ONCE])
-        found.append(held(evidence, refined, config.pool, anchor))
+        found.append(prune_unsupported(evidence, refined, config.pool, anchor))
     return found
 
 
@@ -179,7 +181,7 @@ def _joints(
         else:
             kept = max(24, config.proposals // len(evidence.pairs))
             rough, close = np.concatenate([sampled, propose(evidence, pair, config.propose)[:kept]]), matched
-        joints += joints_of(evidence, pair, config.pool, rough=rough, close=close)
+        joints += find_joints(evidence, pair, config.pool, rough=rough, close=close)
     return joints
 
 
@@ -187,13 +189,14 @@ def _repaired(evidence: Evidence, one: Assemblies, config: RankConfig, out_of_ti
     if config.propose is None or not evidence.regime.docks or len(evidence) == 2:
         return one
     rounds = len(evidence) + 2
-    return repaired(evidence, one, config.pool, config.propose, rounds=rounds, out_of_time=out_of_time)
+    return repair(evidence, one, config.pool, config.propose, rounds=rounds, out_of_time=out_of_time)
 
 
-def _last_resort(evidence: Evidence, first: np.ndarray, units: Units) -> Assemblies:
+def _last_resort(evidence: Evidence, first: np.ndarray, groups: RigidGroups) -> Assemblies:
     """The assembly in which no piece has a place, or only the first rigid group; poses are those of `first`, if any."""
     poses = first if len(first) else np.tile(np.eye(4), (1, len(evidence), 1, 1))
-    return Assemblies.judged(evidence, poses, units.grouped & (units.unit == 0)[None])
+    first_group = (groups.group == 0).numpy()[None]
+    return Assemblies.of(evidence, poses, first_group & (not groups.is_trivial))
 
 
 # -- distinct, with confidence -----------------------------------------------------------------------------------------
@@ -208,7 +211,7 @@ def _candidates(
     merit = ranked.score + config.support_weight * agreed
     order = np.argsort(-merit, kind="stable")
     ranked, merit = ranked[order], merit[order]
-    kept, counts = distinct(len(ranked), lambda a, b: same_shape(evidence, ranked, a, b), config.candidates)
+    kept, counts = keep_distinct(len(ranked), lambda a, b: same_shape(evidence, ranked, a, b), config.candidates)
     best, margin = ranked[kept], _margin(merit[kept])
     support = _support(evidence, best, samples, config)
     judged, shared = judge(evidence, best.poses, best.placed), mean_support(support, best.placed)

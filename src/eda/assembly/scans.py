@@ -1,22 +1,22 @@
 """Scans: surfaces seen twice lie on each other. Their normals are lines: which side was seen does not matter.
 
 How much two scans overlap says little of whether they do so rightly: a room turned by half a turn may overlap itself
-by more. So a joint gains the probability that it is right, by how its surfaces agree (`nn/surfaces.py`), and no more if
-it is large. What speaks for it is weighed by a logistic regression.
+by more. So a joint gains the probability that it is right, by how its surfaces overlap (`registration/overlap.py`), and
+no more if it is large. What speaks for it is weighed by a logistic regression.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from eda.assembly.confidence import Calibration, Seen
-from eda.assembly.contact import Patch, Touch
+from eda.assembly.contact import Touch
 from eda.assembly.fragment import Fragment
-from eda.assembly.motion import act
-from eda.lie import SE3
-from eda.nn.surfaces import FARTHEST, Surface, agreement
+from eda.registration.icp import MAX_DISTANCE
+from eda.registration.overlap import overlap_features
+from eda.registration.patches import Patch
+from eda.registration.rigid import act
 
 # How near is near, in units of the spacing of points; and of which share of the points something has to be near.
 REACH, LEAST_NEAR = 2.0, 0.01
@@ -61,7 +61,7 @@ class Scan:
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """All points."""
         rows = np.arange(len(fragment.points))
-        return (Patch.of(fragment, np.ones(len(rows)), rows, side=0),)
+        return (fragment.patch(rows, np.ones(len(rows)), side=0),)
 
     def mass(self, fragment: Fragment) -> float:
         """Every scan counts alike, however large."""
@@ -69,24 +69,17 @@ class Scan:
 
     def meet(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> tuple[Touch, Touch]:
         """A joint is as good for both as it is likely; nothing is inside a surface."""
-        likely, none = trust(piece, other, relative, spacing), np.zeros(len(relative))
+        likely, none = joint_probability(piece, other, relative, spacing), np.zeros(len(relative))
         return Touch(likely, none, none, none), Touch(likely, none, none, none)
 
 
-def trust(piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> np.ndarray:
+def joint_probability(piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> np.ndarray:
     """(K,) how likely two scans lie rightly to each other at relative poses (K, 4, 4); 0 where they do not touch."""
     reach = REACH * spacing
     middle = act(relative, piece.center[None])[:, 0]
-    within = piece.radius + other.radius + FARTHEST * reach
+    within = piece.radius + other.radius + MAX_DISTANCE * reach
     near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < within)
-    numbers, likely = agreements(piece, other, relative[near], reach), np.zeros(len(relative))
-    likely[near] = np.where(numbers[:, 0] > np.log(LEAST_NEAR), TRUST(numbers), 0)
+    features = overlap_features(piece.surface(reach), other.surface(reach), relative[near])
+    likely = np.zeros(len(relative))
+    likely[near] = np.where(features[:, 0] > np.log(LEAST_NEAR), TRUST(features), 0)
     return likely
-
-
-def agreements(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) -> np.ndarray:
-    """(K, 12) how the surfaces of two scans agree at relative poses (K, 4, 4)."""
-    here, there = (
-        Surface(torch.from_numpy(one.points), torch.from_numpy(one.normals), reach) for one in (piece, other)
-    )
-    return agreement(here, there, SE3.from_matrix(torch.from_numpy(relative))).numpy()
