@@ -2,7 +2,7 @@
 
     python benchmarks/assembly.py --data fracture:pieces=2-8,puzzles=64,seed=9002,shapes=held_out --json results.json
     python benchmarks/assembly.py --from results.json --diagram docs/images/reliability.svg   # tables and diagram
-    python benchmarks/assembly.py --from development.json --fit                          # coefficients of confidence.py
+    python benchmarks/assembly.py --from development.json --fit                          # calibrations of a model
 
 Pieces are turned and moved at random first. A puzzle is solved if all its pieces are placed and its pairs are off by
 less than 10 degrees and 5 % of its size in the mean (the paper's pairwise errors). A piece is right if its Chamfer
@@ -22,19 +22,21 @@ import numpy as np
 import torch
 
 from eda import SE3, Eda, Puzzle, assemble
-from eda.assembly import AssembleConfig, Calibration, RankConfig, calibrate, expected_calibration_error
-from eda.assembly.confidence import SHERDS, Calibrated
+from eda.assembly import AssembleConfig, RankConfig
+from eda.assembly.confidence import FractureConfidence
+from eda.assembly.confidence.shipped import shipped_calibrations
 from eda.assembly.motion import act, angle, inverse
 from eda.atomic import write_atomically
+from eda.calibration import Calibration, calibrate, write_calibrations
 from eda.data import open_examples
 from eda.lie import so3
-from eda.metrics import chamfer, pairwise_geodesic
+from eda.metrics import chamfer, expected_calibration_error, pairwise_geodesic
 
 METHODS = {
     "all": RankConfig(),
-    "one": RankConfig(propose=None, repaired=0),  # a single sample, refined
+    "one": RankConfig(docking=None, repaired=0),  # a single sample, refined
 }
-KINDS = {"assembly": SHERDS.assembly, "piece": SHERDS.piece, "joint": SHERDS.joint}
+KINDS = {kind: shipped_calibrations("fracture")[kind] for kind in ("assembly", "piece", "joint")}
 RIGHT_DEGREES, RIGHT_LENGTH, PART_THRESHOLD = 10, 0.05, 0.01
 
 
@@ -63,7 +65,7 @@ def run(clouds: list, normals: list, own: int, config: AssembleConfig, model: Ed
     generator = torch.Generator().manual_seed(seed)
     turns = so3.random(len(clouds), generator=generator, dtype=torch.float64).numpy()
     recorded = {kind: Recorded(calibration) for kind, calibration in KINDS.items()}
-    ranking = replace(config.ranking, confidence=Calibrated(**recorded))
+    ranking = replace(config.ranking, confidence=FractureConfidence(**recorded))
     began = time.perf_counter()
     found = assemble(
         [cloud @ turn.T for cloud, turn in zip(clouds, turns, strict=True)],
@@ -189,16 +191,20 @@ def probabilities(results: list[dict[str, Any]], kind: str) -> tuple[np.ndarray,
 
 def _least_sure_piece(result: dict[str, Any]) -> float:
     """An assembly is no likelier to be right than any of its pieces."""
-    return min((float(SHERDS.piece(np.array(row["features"]))) for row in result["piece"]), default=1.0)
+    return min((float(KINDS["piece"](np.array(row["features"]))) for row in result["piece"]), default=1.0)
 
 
-def fit(results: list[dict[str, Any]]) -> None:
-    """Print calibrations of what was recorded, as literals."""
+def fit(results: list[dict[str, Any]], model: Path | None) -> None:
+    """Print calibrations of what was recorded, and put them into the header of a model file, if one is given."""
+    calibrations = {}
     for kind in KINDS:
         rows = [row for result in results if result["method"] == "all" for row in result[kind]]
         features, right = np.array([row["features"] for row in rows]), np.array([row["right"] for row in rows])
         fitted = calibrate(features, right, fitted=f"{len(rows)} of {len(results)} puzzles")
         print(kind, tuple(round(w, 3) for w in fitted.weights), round(fitted.bias, 3), fitted.fitted)
+        calibrations[kind] = fitted
+    if model is not None:
+        write_calibrations(model, calibrations)
 
 
 def diagram(results: list[dict[str, Any]], bins: int = 5) -> str:
@@ -234,6 +240,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--diagram", type=Path)
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--write", type=Path, help="with --fit, a model file whose header gets the calibrations")
     arguments = parser.parse_args()
     if (arguments.data is None) == (arguments.read is None):
         parser.error("give either --data or --from")
@@ -241,7 +248,7 @@ def main() -> None:
     results = [result for part in read for result in part] if read else measure(arguments)
     print_tables(results)
     if arguments.fit:
-        fit(results)
+        fit(results, arguments.write)
     if arguments.diagram:
         write_atomically(arguments.diagram, diagram(results).encode())
 

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eda.calibration import Calibrations, calibration_values, calibrations_from
+from eda.encoding import Encoding
 from eda.errors import InputError
 from eda.field import VelocityField
 from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
@@ -26,6 +28,7 @@ from eda.lie import SE3, so3
 from eda.model_file import read_model_file, write_model_file
 from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss
 from eda.pieces import Pieces, Puzzle
+from eda.regime import REGIMES, Regime
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 from eda.weights import path_of
 
@@ -45,6 +48,7 @@ class EdaConfig:
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
+    regime: Regime = "fracture"  # the kind of pieces that it is for
 
     def __post_init__(self) -> None:
         check_positive("noise_std", self.noise_std)
@@ -57,6 +61,7 @@ class EdaConfig:
         check_whole("num_points", self.num_points, 1, 2**40)
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
+        check_choice("regime", self.regime, REGIMES)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
@@ -103,6 +108,7 @@ class Eda(nn.Module):
     def __init__(self, config: EdaConfig | None = None, *, seed: int = 0) -> None:
         super().__init__()
         self.config = config or EdaConfig()
+        self.calibrations: Calibrations | None = None  # of its assemblies' probabilities, once they were fitted
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network = EdaNetwork(self.config.network)
@@ -123,7 +129,7 @@ class Eda(nn.Module):
         return self._field(pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces), samples, boldness)
 
     def _field(
-        self, pyramid: Pyramid, samples: int, boldness: float = 1.0, encoded: Tokens | None = None
+        self, pyramid: Pyramid, samples: int, boldness: float = 1.0, encoded: Tokens | Encoding | None = None
     ) -> VelocityField:
         if len(pyramid.levels) != self.config.network.num_levels:
             raise InputError(
@@ -135,6 +141,7 @@ class Eda(nn.Module):
             raise InputError(
                 f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
             )
+        encoded = encoded.tokens if isinstance(encoded, Encoding) else encoded
         return VelocityField(
             self.network, pyramid, samples, body_twist=self.config.body_twist, encoded=encoded, boldness=boldness
         )
@@ -239,28 +246,35 @@ class Eda(nn.Module):
         logits = self.network.break_logits(pyramid, levels)
         return nn.functional.binary_cross_entropy_with_logits(logits, on_break[pyramid.order].to(logits.dtype))
 
+    def encode(self, pieces: Pieces | Pyramid, pins: Mapping[int, SE3] | None = None) -> Encoding:
+        """What samples of the same pieces with the same pins share, and the break head too, if there are no pins."""
+        if isinstance(pieces, Pyramid):
+            return Encoding(self.network, pieces)
+        merged = merge_pinned(pieces, pins) if pins else None
+        return Encoding(self.network, self.pyramid(merged.pieces if merged else pieces), merged)
+
     @torch.no_grad()
-    def break_probability(self, pieces: Pieces | Pyramid, at: Pieces | None = None) -> Tensor:
+    def break_probability(self, pieces: Pieces | Pyramid | Encoding, at: Pieces | None = None) -> Tensor:
         """How likely every point lies on a break surface. -> (P,), in the order of the points that were given.
 
         The network looks at `pieces`, as dense as what it was trained on, and judges their points, or those of `at`:
         the same pieces in the same frames at any density.
         """
-        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
-        levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
-        probability = torch.sigmoid(self.network.break_logits(pyramid, levels, at))
+        encoding = pieces if isinstance(pieces, Encoding) else self.encode(pieces)
+        pyramid = encoding.pyramid
+        probability = torch.sigmoid(self.network.break_logits(pyramid, encoding.levels, at))
         if at is not None:
             return probability
         return torch.empty_like(probability).index_copy_(0, pyramid.order, probability)
 
-    def sample(self, pieces: Pieces, samples: int = 1, **options: Any) -> SE3:
+    def sample(self, pieces: Pieces | Encoding, samples: int = 1, **options: Any) -> SE3:
         """`samples` assemblies of every puzzle, in one batch: poses (samples, N). Options as for `trajectory`."""
         return self.trajectory(pieces, samples, **options).final
 
     @torch.no_grad()
     def trajectory(
         self,
-        pieces: Pieces,
+        pieces: Pieces | Encoding,
         samples: int = 1,
         *,
         solver: str = "rk4",
@@ -277,12 +291,15 @@ class Eda(nn.Module):
         In further `rounds` (ours) it is followed again from where it ended, as if that were noise; tau counts on.
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
+        Several calls may share what `encode` returns, which then has the pins.
         """
         check_whole("samples", samples, 1, 2**31)
         check_whole("rounds", rounds, 1, 2**31)
-        merged = merge_pinned(pieces, pins) if pins else None
-        rigid = merged.pieces if merged else pieces
-        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness)
+        if isinstance(pieces, Encoding) and pins:
+            raise InputError("give the pins to `encode`: what was encoded without them cannot be pinned")
+        encoding = pieces if isinstance(pieces, Encoding) else self.encode(pieces, pins)
+        rigid, merged = encoding.pieces, encoding.merged
+        velocity_field = self._field(encoding.pyramid, samples, self.config.boldness, encoding)
         if noise is None:
             noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
         if noise.shape != (samples, rigid.num_pieces):
@@ -304,8 +321,9 @@ class Eda(nn.Module):
     # -- on disk ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], *, dtype: torch.dtype | None = None) -> None:
-        """Write one safetensors file whose header carries the config as JSON; all of it, or nothing."""
-        write_model_file(FilePath(path), dataclasses.asdict(self.config), self.state_dict(), dtype)
+        """Write one safetensors file whose header carries config and calibrations as JSON; all of it, or nothing."""
+        calibration = None if self.calibrations is None else calibration_values(self.calibrations)
+        write_model_file(FilePath(path), dataclasses.asdict(self.config), self.state_dict(), dtype, calibration)
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:
@@ -315,7 +333,7 @@ class Eda(nn.Module):
         """
         file = read_model_file(path_of(FilePath(path)))
         try:
-            config = EdaConfig.from_dict(file.config)
+            config = EdaConfig.from_dict(_with_regime(file.config, file.version))
         except (InputError, TypeError) as error:
             raise InputError(f"{file.path}: the config of this model cannot be used: {error}") from error
         # A model that has shapes but no memory, so that no file can ask for more memory than it fills.
@@ -323,7 +341,20 @@ class Eda(nn.Module):
             file.check_shapes(Eda(config).state_dict())
         model = Eda(config)
         model.load_state_dict(file.weights)
+        model.calibrations = calibrations_from(file.calibration, file.path)
         return model.to(device)
+
+
+def _with_regime(config: Any, version: int) -> Any:
+    """The config of a model file; that of a file of version 1, which names no regime, with the one it was used for.
+
+    A network with a break head was used for fractures, any other for scans.
+    """
+    if version > 1 or not isinstance(config, Mapping):
+        return config
+    network = config.get("network")
+    breaks = isinstance(network, Mapping) and network.get("break_head") is True
+    return {"regime": "fracture" if breaks else "scan", **config}
 
 
 load = Eda.load

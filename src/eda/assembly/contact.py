@@ -15,6 +15,7 @@ import numpy as np
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, turn
 from eda.kernels.nearest import NearestTable
+from eda.regime import Regime as RegimeName
 
 # How many points of a patch are looked for.
 MOST_TARGETS = 1024
@@ -87,7 +88,7 @@ class Touch:
 class Regime(Protocol):
     """What it means that two pieces fit."""
 
-    docks: bool  # whether geometry alone suggests where a piece may go
+    name: RegimeName
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The points of a piece that pull, by kind; the first kind alone suggests where another piece may go."""

@@ -14,8 +14,8 @@ import numpy as np
 from eda.assembly.assemblies import Assemblies
 from eda.assembly.dock import merged
 from eda.assembly.evidence import Evidence
-from eda.assembly.match import Matches
 from eda.assembly.motion import inverse
+from eda.assembly.proposals.base import PairPoses
 from eda.errors import InputError
 
 
@@ -57,7 +57,7 @@ class Units:
         fragments = [merged(evidence, self.within, self.unit == number) for number in range(len(self.first))]
         return Evidence.of(fragments, evidence.regime)
 
-    def matches(self, matches: Matches) -> Matches:
+    def matches(self, matches: PairPoses) -> PairPoses:
         """Of the units, from those of their pieces."""
         found: dict[tuple[int, int], list[np.ndarray]] = {}
         for (i, j), poses in matches.items():

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 from eda.assembly.contact import Patch, Touch
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import act, inverse
+from eda.regime import Regime
 
 # How many of the nearest points are asked whether a point touches them, and whether it lies behind them. Of a wall that
 # is no thicker than its points are apart, the few nearest may all lie on the far side, and behind these is what is
@@ -28,7 +29,7 @@ FIT = 0.4
 class Fracture:
     """The regime of sherds."""
 
-    docks = True
+    name: Regime = "fracture"
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The break, and the band of outer surface beside it."""

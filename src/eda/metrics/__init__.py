@@ -1,6 +1,7 @@
 """How far an assembly is from the truth. Every function names its convention; all are per puzzle."""
 
 from eda.metrics.breaks import precision_recall, roc_auc
+from eda.metrics.calibration import ReliabilityBin, brier_score, expected_calibration_error, reliability_bins
 from eda.metrics.pairwise import is_solved, pairwise_errors, pairwise_geodesic
 from eda.metrics.placement import (
     aligned_on,
@@ -16,9 +17,12 @@ from eda.metrics.registration import PairErrors, information_rmse, overlapping, 
 
 __all__ = [
     "PairErrors",
+    "ReliabilityBin",
     "aligned_on",
+    "brier_score",
     "chamfer",
     "euler_rmse",
+    "expected_calibration_error",
     "information_rmse",
     "is_solved",
     "largest",
@@ -29,6 +33,7 @@ __all__ = [
     "pairwise_geodesic",
     "part_accuracy",
     "precision_recall",
+    "reliability_bins",
     "roc_auc",
     "shape_chamfer",
     "translation_rmse",

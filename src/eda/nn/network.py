@@ -120,9 +120,12 @@ class EdaNetwork(nn.Module):
         """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         return self.relate(self.encode(pyramid, tau), poses, tau)
 
-    def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
-        """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
-        levels = self.descend(pyramid, tau)
+    def encode(self, pyramid: Pyramid, tau: Tensor | None, levels: list[Tensor] | None = None) -> Tokens:
+        """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder.
+
+        `levels` are those of `descend`, if it has run already.
+        """
+        levels = self.descend(pyramid, tau) if levels is None else levels
         matching = self.match(pyramid, levels)
         found = None if matching is None else self.arrange(pyramid, self.propose(pyramid, matching))
         return self.tokens(pyramid, levels, found)

@@ -32,6 +32,7 @@ _SCORE = (
     "0 if nothing touches, about 1 if all breaks are closed (of two scans: how likely they are right); surfaces that "
     "go on across seams add to it"
 )
+_SIDE_BY_SIDE = "They are drawn side by side."
 
 
 @dataclass(frozen=True)
@@ -120,34 +121,13 @@ class _Shown:
 def _scene(assembly: Assembly, pieces: Sequence[Given], command: str) -> report.Scene:
     return report.Scene(
         title=f"{len(pieces)} pieces",
-        note=_note(assembly),
+        note=" ".join([*assembly.notes, *([_SIDE_BY_SIDE] if assembly.is_empty else [])]),
         pieces=_report_pieces(pieces),
-        alternatives=[
-            report.Alternative(
-                poses=alternative.poses,
-                score=alternative.score,
-                probability=alternative.probability,
-                confidence=alternative.confidence,
-                unplaced=~alternative.placed,
-                joints=[(int(i), int(j), float(alternative.joints[i, j])) for i, j in _touching(alternative.joints)],
-                trajectory=assembly.flow if rank == 0 else None,
-            )
-            for rank, alternative in enumerate(assembly.alternatives)
-        ],
+        alternatives=assembly.alternatives,
+        flow=assembly.flow,
         command=command,
         facts=_facts(assembly),
     )
-
-
-def _note(assembly: Assembly) -> str:
-    """What the reader of a report must not miss."""
-    notes = []
-    if assembly.is_empty:
-        others = " but those that were pinned" if assembly.pinned else ""
-        notes.append(f"No piece could be placed{others}: none was found to fit. They are drawn side by side.")
-    if assembly.stopped:
-        notes.append("Stopped at the time limit: this is the best that was found until then.")
-    return " ".join(notes)
 
 
 def _facts(assembly: Assembly) -> dict[str, str]:
@@ -175,7 +155,3 @@ def _report_pieces(pieces: Sequence[Given]) -> list[report.Piece]:
     each = min(_REPORT_PIECE, _REPORT_POINTS // len(pieces))
     few = [piece.thinned(max(each, MIN_POINTS)) for piece in pieces]
     return [report.Piece(piece.name, piece.points, piece.normals) for piece in few]
-
-
-def _touching(joints: np.ndarray) -> np.ndarray:
-    return np.argwhere(np.triu(joints, 1) > 0)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from eda.assembly.result import Alternative, check_rigid
 from eda.atomic import write_atomically
 from eda.data import Example
 from eda.errors import InputError
@@ -31,7 +32,6 @@ from eda.view.splat import estimated_normals, spacing
 
 _SCRIPTS = ("motion.js", "shaders.js", "painter.js", "panel.js", "viewer.js")  # in the order in which they run
 _RAMP = 33  # colours from no confidence to full confidence; the page interpolates between them
-_RIGID = 1e-3  # how far a rotation may be from one: what float32 and printed matrices leave
 _GAP = 0.12  # between pieces without a place, in radii of the assembly
 _REACH = 1.3  # radius of a disc over the distance to the sixth neighbour
 _WALL = 1.5  # a wall has two sides: neighbours on one are farther apart than all by the root of two
@@ -79,50 +79,13 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """One way to assemble N pieces, with what is known of how good it is."""
-
-    poses: np.ndarray  # (N, 4, 4) from every piece's own frame to the assembly's
-    score: float | None = None  # any number, greater is better
-    probability: float | None = None  # 0 .. 1
-    confidence: np.ndarray | None = None  # (N,) 0 .. 1
-    unplaced: np.ndarray | None = None  # (N,) bool, pieces that found no place; None: all did
-    joints: Sequence[tuple[int, int, float]] = ()  # pairs of pieces that touch, with a confidence 0 .. 1
-    trajectory: np.ndarray | None = None  # (T, N, 4, 4) the poses on the way from noise to `poses`, evenly in time
-
-    def __post_init__(self) -> None:
-        count = len(self.poses)
-        _check_rigid("poses", self.poses, (count, 4, 4))
-        if self.trajectory is not None:
-            _check_rigid("trajectory", self.trajectory, (len(self.trajectory), count, 4, 4))
-        if self.score is not None and not np.isfinite(self.score):
-            raise InputError(f"the score of an alternative must be a finite number, got {self.score}")
-        for what, values in (
-            ("probability", [] if self.probability is None else [self.probability]),
-            ("confidence", [] if self.confidence is None else self.confidence),
-            ("confidence of a joint", [joint[2] for joint in self.joints]),
-        ):
-            if not all(0 <= value <= 1 for value in values):
-                raise InputError(f"every {what} of an alternative must lie in 0 .. 1, got {list(values)}")
-        for what, array in (("confidence", self.confidence), ("unplaced", self.unplaced)):
-            if array is not None and np.shape(array) != (count,):
-                raise InputError(f"{what} must have shape ({count},), one for every pose, got {np.shape(array)}")
-        if any(not 0 <= i < count for joint in self.joints for i in joint[:2]):
-            raise InputError(f"a joint names a piece that is not among the {count} pieces")
-
-    @property
-    def placed(self) -> np.ndarray:
-        """(N,) which pieces have a place."""
-        return np.ones(len(self.poses), dtype=bool) if self.unplaced is None else ~np.asarray(self.unplaced, dtype=bool)
-
-
-@dataclass(frozen=True)
 class Scene:
     """All that a report shows."""
 
     title: str
     pieces: Sequence[Piece]  # N
     alternatives: Sequence[Alternative]  # the best first
+    flow: np.ndarray | None = None  # (T, N, 4, 4) poses on the way from noise to the best alternative, evenly in time
     note: str = ""  # what must be known before anything else, such as that nothing was found
     unit: str = ""  # of all lengths, such as "mm"; empty: unknown
     command: str = ""  # that made the report
@@ -136,6 +99,8 @@ class Scene:
                 raise InputError(
                     f"alternative {number} has {len(alternative.poses)} poses for {len(self.pieces)} pieces"
                 )
+        if self.flow is not None:
+            check_rigid("flow", self.flow, (len(self.flow), len(self.pieces), 4, 4))
 
 
 def write_report(path: Path | str, scene: Scene) -> None:
@@ -193,7 +158,10 @@ def _contents(scene: Scene) -> dict[str, Any]:
         "ramp": _hex(confidence_colors(np.linspace(0, 1, _RAMP))),
         "unplacedColor": _hex(FOREIGN[1:])[0],
         "pieces": [_piece(piece, number, stage.radius) for number, piece in enumerate(scene.pieces)],
-        "alternatives": [_alternative(scene, alternative, stage) for alternative in scene.alternatives],
+        "alternatives": [
+            _alternative(scene, alternative, scene.flow if number == 0 else None, stage)
+            for number, alternative in enumerate(scene.alternatives)
+        ],
     }
 
 
@@ -256,27 +224,27 @@ def _disc_radii(points: np.ndarray, normals: np.ndarray | None) -> np.ndarray:
     return _REACH * np.minimum(spacing(points, normals), _WALL * spacing(points))
 
 
-def _alternative(scene: Scene, alternative: Alternative, stage: _Stage) -> dict[str, Any]:
-    track = _track(scene.pieces, alternative, stage)
+def _alternative(scene: Scene, alternative: Alternative, flow: np.ndarray | None, stage: _Stage) -> dict[str, Any]:
+    track = _track(scene.pieces, alternative, flow, stage)
     return {
-        "score": None if alternative.score is None else float(alternative.score),
-        "probability": None if alternative.probability is None else float(alternative.probability),
-        "confidence": None if alternative.confidence is None else np.asarray(alternative.confidence, float).tolist(),
+        "score": float(alternative.score),
+        "probability": float(alternative.probability),
+        "confidence": np.asarray(alternative.confidence, float).tolist(),
         "placed": alternative.placed.tolist(),
-        "joints": [[int(i), int(j), float(confidence)] for i, j, confidence in alternative.joints],
+        "joints": [list(contact) for contact in alternative.contacts],
         "poses": np.asarray(alternative.poses, dtype=np.float64).tolist(),
         "frames": len(track),
         "track": _base64(track, "<f4"),
     }
 
 
-def _track(pieces: Sequence[Piece], alternative: Alternative, stage: _Stage) -> np.ndarray:
+def _track(pieces: Sequence[Piece], alternative: Alternative, flow: np.ndarray | None, stage: _Stage) -> np.ndarray:
     """(T, N, 7) rotations as quaternions x y z w, and centres on the stage; the last frame is the assembly itself."""
     from scipy.spatial.transform import Rotation
 
     poses = np.asarray(alternative.poses, dtype=np.float64)[None]
-    if alternative.trajectory is not None:
-        poses = np.concatenate([np.asarray(alternative.trajectory, dtype=np.float64), poses])
+    if flow is not None:
+        poses = np.concatenate([np.asarray(flow, dtype=np.float64), poses])
     turns = Rotation.from_matrix(poses[..., :3, :3].reshape(-1, 3, 3)).as_quat().reshape(*poses.shape[:2], 4)
     centers = np.stack([_center(piece, poses[:, i]) for i, piece in enumerate(pieces)], axis=1)
     track = np.concatenate([turns, (centers - stage.middle) / stage.radius], axis=2)
@@ -307,16 +275,6 @@ def _row_below(pieces: Sequence[Piece], alternative: Alternative, stage: _Stage)
     row[:, 0] += ends - reach - _GAP - (ends[-1] - _GAP) / 2
     row[:, 1] = low[1] - _GAP - reach.max()
     return row @ stage.camera.rotation
-
-
-def _check_rigid(what: str, poses: np.ndarray, shape: tuple[int, ...]) -> None:
-    if np.shape(poses) != shape:
-        raise InputError(f"{what} must have shape {shape}, got {np.shape(poses)}")
-    rotation = poses[..., :3, :3]
-    skew = np.abs(rotation @ np.swapaxes(rotation, -1, -2) - np.eye(3)).max(initial=0)
-    # Written so that NaN fails too.
-    if not (np.isfinite(poses).all() and skew < _RIGID and (np.linalg.det(rotation) > 0).all()):
-        raise InputError(f"{what} must be rigid motions: a rotation and a translation, without scale")
 
 
 def _base64(array: np.ndarray, dtype: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from eda.assembly.rank import DOUBT
 from sherds import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
@@ -24,7 +25,6 @@ from eda.assembly.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.confidence import SHERDS, Calibration
 from eda.assembly.dock import docked, merged
 from eda.assembly.pool import PoolConfig, held, together
-from eda.assembly.rank import DOUBT
 
 DENSITY = 110.0
 QUICK = RankConfig(propose=ProposeConfig(edges=24, places=4, other_places=16, left=100, kept=12))

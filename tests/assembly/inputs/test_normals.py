@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from eda.assembly.surface import rim_share
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from shapes import lumpy_cloud
 from stones import stone
 
 from eda.assembly import Clouds, choose_model, outward_normals
-from eda.assembly.surface import rim_share
 from eda.cloud import farthest_points
 
 

@@ -6,13 +6,13 @@ import types
 
 import numpy as np
 import pytest
+from eda.assembly.match import can_match, match
 from views import degrees, motion, moved, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
 from eda.assembly import RankConfig, Scan
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
-from eda.assembly.match import can_match, match
 from eda.assembly.motion import inverse
 from eda.assembly.rigid import Units
 from eda.assembly.sherds import Fracture

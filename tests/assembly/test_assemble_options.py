@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from eda.assembly.clouds import MOST_CHOSEN
 from scipy.spatial.transform import Rotation
 from shapes import TINY_NETWORK, lumpy_cloud
 from stones import motions, scattered, stone
@@ -16,7 +17,6 @@ from stones import motions, scattered, stone
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
 from eda.assembly import Clouds, RankConfig, Scan
 from eda.assembly.assemble import SAMPLES_AT_ONCE, _side_by_side
-from eda.assembly.clouds import MOST_CHOSEN
 from eda.flow import Trajectory
 from eda.lie import SE3
 

@@ -1,0 +1,28 @@
+"""The regime of scans: surfaces seen twice lie on each other, and local features suggest where."""
+
+from __future__ import annotations
+
+from eda.assembly.confidence import Confidence, ScanConfidence
+from eda.assembly.contact import Regime as ContactRules
+from eda.assembly.proposals import FlowSamples, KissMatcher, Proposer
+from eda.assembly.scans import Scan
+from eda.assembly.search.config import RankConfig
+from eda.calibration import Calibrations
+from eda.regime import Regime
+
+
+class ScanRegime:
+    """Views of one scene that overlap."""
+
+    name: Regime = "scan"
+    refines_samples = False
+    redocks = False
+    caution = "probabilities were measured on pairs of scans only"
+
+    def __init__(self, calibrations: Calibrations) -> None:
+        self.contact: ContactRules = Scan(calibrations["joint"])
+        self.confidence: Confidence = ScanConfidence()
+
+    def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
+        """Matches, and samples, which are already refined: to look further would pull them off a small overlap."""
+        return KissMatcher(), FlowSamples("close")

@@ -1,0 +1,44 @@
+"""Encoding: pieces as a network has encoded them, which does not depend on their poses.
+
+All samples of an assembly share it, and the break head too: encoder, correspondences and hypotheses run once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eda.flow.pins import Merged
+from eda.graph import Pyramid
+from eda.nn import EdaNetwork, Tokens
+from eda.pieces import Pieces
+
+
+class Encoding:
+    """What is computed of some pieces, each part when it is first used. Make one with `Eda.encode`."""
+
+    def __init__(self, network: EdaNetwork, pyramid: Pyramid, merged: Merged | None = None) -> None:
+        self._network = network
+        self.pyramid = pyramid
+        self.merged = merged  # where pins have made several pieces one
+
+    @property
+    def pieces(self) -> Pieces:
+        """The pieces that were encoded: of those that are pinned, the one that they make."""
+        return self.pyramid.pieces
+
+    @cached_property
+    @torch.no_grad()
+    def levels(self) -> list[Tensor]:
+        """The features of every level, at tau = 1 if the encoder sees the time."""
+        return self._network.descend(self.pyramid, self.pieces.points.new_ones(self.pieces.num_puzzles))
+
+    @cached_property
+    @torch.no_grad()
+    def tokens(self) -> Tokens | None:
+        """What the flow starts from; None if the encoder sees the time, and so has to run for every tau."""
+        if self._network.config.time_in_encoder or self._network.config.free_network:
+            return None
+        return self._network.encode(self.pyramid, None, self.levels)
