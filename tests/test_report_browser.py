@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from shapes import lumpy_cloud
+from support.alternatives import alternative_of
 from test_report import HOSTILE, rigid
 
 from eda.view.colors import FOREIGN, PIECES, confidence_colors
-from eda.view.report import Alternative, Piece, Scene, write_report
+from eda.view.report import Piece, Scene, write_report
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium")
@@ -45,9 +46,13 @@ def blobs() -> Scene:
     """Three blobs side by side that come from far away; in the second alternative two have changed their places."""
     pieces = [Piece(f"blob {i}", *lumpy_cloud(i, 160)) for i in range(3)]
     way = placed(np.array([[5.0, 3, 0], [-5, 0, 3], [0, -5, -3]]))[None]
-    best = Alternative(placed(PLACES), 1.5, 0.75, CONFIDENCE, joints=[(0, 1, 0.9), (1, 2, 0.1)], trajectory=way)
-    other = Alternative(placed(PLACES[[2, 1, 0]]), 0.5, 0.25, CONFIDENCE[::-1], unplaced=np.array([False, True, False]))
-    return Scene("Three blobs", pieces, [best, other], unit="mm", command="eda assemble 'a b'", facts={"Seed": "0"})
+    joints = np.zeros((3, 3))
+    joints[0, 1], joints[1, 2] = 0.9, 0.1
+    best = alternative_of(placed(PLACES), score=1.5, probability=0.75, confidence=CONFIDENCE, joints=joints)
+    swapped = placed(PLACES[[2, 1, 0]])
+    other = alternative_of(swapped, probability=0.25, confidence=CONFIDENCE[::-1], placed=np.array([True, False, True]))
+    facts = {"unit": "mm", "command": "eda assemble 'a b'", "facts": {"Seed": "0"}}
+    return Scene("Three blobs", pieces, [best, other], way, **facts)
 
 
 @pytest.fixture(scope="module")
@@ -314,19 +319,18 @@ def box_of(side: float, name: str) -> Piece:
 
 def test_meshes_are_drawn_as_surfaces(show):
     pieces = [box_of(1, "box"), Piece("cloud", lumpy_cloud(1, 160)[0] + [2, -0.5, -0.5])]
-    report = show(Scene("A box", pieces, [Alternative(placed(np.zeros((2, 3))))]))
+    report = show(Scene("A box", pieces, [alternative_of(placed(np.zeros((2, 3))))]))
     picture = report.picture()
     box = where(picture, BLUE)
     assert len(box) > 500
     lights = {int(value) for value in picture[box[:, 0], box[:, 1], 2].round(-1)}
     assert len(lights) > 1  # its sides stand in different light
-    assert report.page.locator("#color-by").is_hidden()
     assert report.events == [("request", report.address)]
 
 
 def test_the_front_wall_of_a_mesh_hides_what_is_behind_it(show):
     """A box in a box: only the outer one is seen, in the middle too, and a click there picks it."""
-    scene = Scene("Boxes", [box_of(1, "inner"), box_of(2, "outer")], [Alternative(placed(np.zeros((2, 3))))])
+    scene = Scene("Boxes", [box_of(1, "inner"), box_of(2, "outer")], [alternative_of(placed(np.zeros((2, 3))))])
     report = show(scene)
     picture = report.picture()
     row, column = middle = [side // 2 for side in picture.shape[:2]]

@@ -19,15 +19,11 @@ from eda.pieces import Pieces
 class Encoding:
     """What is computed of some pieces, each part when it is first used. Make one with `Eda.encode`."""
 
-    def __init__(self, network: EdaNetwork, pyramid: Pyramid, merged: Merged | None = None) -> None:
+    def __init__(self, network: EdaNetwork, pieces: Pieces, pyramid: Pyramid, merged: Merged | None = None) -> None:
         self._network = network
+        self.pieces = pieces  # those that are encoded: of pinned ones, the one that they make
         self.pyramid = pyramid
-        self.merged = merged  # where pins have made several pieces one
-
-    @property
-    def pieces(self) -> Pieces:
-        """The pieces that were encoded: of those that are pinned, the one that they make."""
-        return self.pyramid.pieces
+        self.merged = merged  # None: there are no pins
 
     @cached_property
     @torch.no_grad()

@@ -249,9 +249,10 @@ class Eda(nn.Module):
     def encode(self, pieces: Pieces | Pyramid, pins: Mapping[int, SE3] | None = None) -> Encoding:
         """What samples of the same pieces with the same pins share, and the break head too, if there are no pins."""
         if isinstance(pieces, Pyramid):
-            return Encoding(self.network, pieces)
+            return Encoding(self.network, pieces.pieces, pieces)
         merged = merge_pinned(pieces, pins) if pins else None
-        return Encoding(self.network, self.pyramid(merged.pieces if merged else pieces), merged)
+        rigid = merged.pieces if merged else pieces
+        return Encoding(self.network, rigid, self.pyramid(rigid), merged)
 
     @torch.no_grad()
     def break_probability(self, pieces: Pieces | Pyramid | Encoding, at: Pieces | None = None) -> Tensor:

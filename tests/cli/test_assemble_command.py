@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from eda import InputError
 from eda.assembly import rank, read_pin
+from eda.budget import Stage
 from eda.cli import app, main
-from eda.cli.stages import overall
+from eda.cli.stages import STAGE_ENDS, overall_share
 from eda.view.deliver import Pictures
 
 QUICK = ("--samples", "2", "--steps", "2", "--solver", "rk1")
@@ -108,7 +109,7 @@ def test_a_pose_may_have_three_rows_or_four(tmp_path, rows):
 def test_a_result_that_ran_out_of_time_says_so(clouds, tmp_path):
     done = run(clouds, "-o", tmp_path / "out", *QUICK, "--time-limit", 0.01)
     assert done.exit_code in (0, 3), done.output
-    assert "stopped at the time limit" in done.output
+    assert "Stopped at the time limit" in done.output
     assert json.loads((tmp_path / "out" / "assembly.json").read_text())["stopped"] is True
 
 
@@ -278,12 +279,15 @@ def test_termination_while_writing_leaves_nothing(clouds, tmp_path):
 
 
 def test_progress_only_goes_forward():
-    told = (("reading", 0), ("thinning", 0.5), ("sampling", 0), ("sampling", 1), ("ranking", 0.2), ("writing", 1))
-    shares = [overall(stage, done) for stage, done in told]
+    shares = [overall_share(stage, share) for stage in Stage for share in (0, 0.5, 1)]
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert shares[-1] == 1
-    assert overall("daydreaming", 0.5) is None
+
+
+def test_the_terminal_knows_every_stage_in_order():
+    assert list(STAGE_ENDS) == list(Stage)
+    assert list(STAGE_ENDS.values()) == sorted(set(STAGE_ENDS.values()))
 
 
 def test_models_are_listed():
