@@ -14,7 +14,7 @@ import pytest
 from stones import motions, moved, stone
 from typer.testing import CliRunner
 
-from eda import InputError
+from eda import InputError, load
 from eda.assembly import rank, read_pin
 from eda.budget import Stage
 from eda.cli import app, main
@@ -111,6 +111,18 @@ def test_a_result_that_ran_out_of_time_says_so(clouds, tmp_path):
     assert done.exit_code in (0, 3), done.output
     assert "Stopped at the time limit" in done.output
     assert json.loads((tmp_path / "out" / "assembly.json").read_text())["stopped"] is True
+
+
+def test_a_model_without_a_calibration_is_said_to_have_none(clouds, tmp_path):
+    model = load("fracture-small")
+    model.calibrations = None
+    model.save(tmp_path / "own.safetensors")
+    done = run(clouds, "-o", tmp_path / "out", *QUICK, "--no-refine", "--model", tmp_path / "own.safetensors")
+    assert done.exit_code == 0, done.output
+    said = "The probabilities are not calibrated for this model"
+    assert said in " ".join(done.output.split())
+    assert said in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "out" / "assembly.json").read_text())["calibrated"] is False
 
 
 def test_bad_pins_are_told_apart(clouds, tmp_path):

@@ -173,7 +173,7 @@ class PreparedPieces:
     def evidence(self) -> Evidence:
         """What the pieces themselves say about how they fit; of fractures, with the breaks that the model sees."""
         model, breaks = self.model, None
-        if model is not None and self.regime.name == "fracture" and model.network.breaks is not None:
+        if model is not None and self.regime.has_breaks and model.network.breaks is not None:
             breaks = self.model_input.break_probability(model, self.encoding)
         return self.model_input.evidence(self.regime.contact, breaks)
 
@@ -263,14 +263,9 @@ class PreparedPieces:
 
     def _why(self) -> str:
         """The reasons for the model, and what limits it."""
-        reasons = [self.choice.why]
-        if self.model is not None and self.model.calibrations is None:
-            reasons.append("its probabilities are not calibrated")
-        if self.regime.caution and len(self.names) > 2:
-            reasons.append(self.regime.caution)
-        if self.regime.name == "scan" and not kiss_matcher.is_installed():
-            reasons.append(f"{kiss_matcher.INSTALL} would add matching of local features")
-        return "; ".join(reasons)
+        uncalibrated = self.model is not None and self.model.calibrations is None
+        limits = ["its probabilities are not calibrated"] if uncalibrated else []
+        return "; ".join([self.choice.why, *limits, *self.regime.cautions(len(self.names))])
 
     def _with_pins(self, found: list[Alternative]) -> list[Alternative]:
         """The alternatives that place what is pinned. If none does, only that has a place."""

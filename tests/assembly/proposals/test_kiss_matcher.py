@@ -10,7 +10,7 @@ import pytest
 from views import degrees, motion, moved, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
-from eda.assembly import Proposals, RankConfig
+from eda.assembly import Proposals, RankConfig, rank
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.motion import inverse
@@ -174,15 +174,15 @@ class Matches:
 
 def test_samples_of_scans_are_refined_closely_alone(views, monkeypatch):
     """A wide look pulls scans of little overlap off their place; samples of fractures are rough, and need it."""
-    ranking, seen = sys.modules["eda.assembly.search.rank"], []
-    monkeypatch.setattr(ranking, "joints_of", lambda *given, rough, close: seen.append((rough, close)) or [])
+    candidates, seen = sys.modules["eda.assembly.search.candidates"], []
+    monkeypatch.setattr(candidates, "joints_of", lambda *given, rough, close: seen.append((rough, close)) or [])
     pieces = [Fragment(view, estimate_normals(view), np.zeros(len(view))) for view in (views[0][::9], views[1][::9])]
     samples = np.tile(np.eye(4), (3, 2, 1, 1))
     samples[:, 0, 0, 3] = [0.1, 0.2, 0.3]
     scan, fracture, config = regime_of("scan"), regime_of("fracture"), RankConfig(docking=None)
     with_matches = replace(config, proposers=(Matches(), *scan.proposers(config)[1:]))
     for regime, some in ((scan, with_matches), (scan, config), (fracture, config)):
-        ranking.rank(Evidence.of(pieces, regime.contact), samples, some, regime=regime)
+        rank(Evidence.of(pieces, regime.contact), samples, some, regime=regime)
     matched, alone, fractures = ([poses[:, 0, 3].tolist() for poses in both] for both in seen)
     assert matched == [[0], [0, 0.1, 0.2, 0.3]]
     assert alone == [[], [0.1, 0.2, 0.3]]

@@ -67,7 +67,7 @@ def test_a_foreign_piece_is_left_out():
 
 def test_samples_are_also_refined_as_they_are(monkeypatch):
     """Where no joint is found, a sample that is nearly right still leads to the solution, without the stranger."""
-    monkeypatch.setattr(sys.modules["eda.assembly.search.rank"], "joints_of", lambda *given, **proposals: [])
+    monkeypatch.setattr(sys.modules["eda.assembly.search.candidates"], "joints_of", lambda *given, **proposals: [])
     ours, other = slices(3, DENSITY), slices(6, DENSITY, seed=4)[4]
     evidence, true = taken_apart([*ours, other])
     true[3] = motion(np.random.default_rng(3), 90, 0.2) @ true[0]

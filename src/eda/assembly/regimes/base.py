@@ -17,9 +17,12 @@ class AssemblyRegime(Protocol):
     name: Regime
     contact: ContactRules  # what it means that two pieces fit
     confidence: Confidence  # how likely an assembly of them is right
+    has_breaks: bool  # whether a break head can say which points of the pieces lie on a break
     refines_samples: bool  # whether samples are also refined as they are, with all pieces at once
     redocks: bool  # whether pieces that are left over, or held badly, are docked to the rest again
-    caution: str  # what a user should know of the probabilities of more than two pieces; empty: nothing
 
     def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
         """What suggests relative poses of two pieces, in the order in which they are tried."""
+
+    def cautions(self, num_pieces: int) -> list[str]:
+        """What a user should know of results for so many pieces."""

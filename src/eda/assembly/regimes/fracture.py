@@ -15,9 +15,9 @@ class FractureRegime:
     """Pieces of a broken object."""
 
     name: Regime = "fracture"
+    has_breaks = True
     refines_samples = True
     redocks = True
-    caution = ""
 
     def __init__(self, calibrations: Calibrations) -> None:
         self.contact: ContactRules = Fracture()
@@ -29,3 +29,7 @@ class FractureRegime:
         """Samples, which are rough, and dockings."""
         samples = FlowSamples("rough")
         return (samples,) if config.docking is None else (samples, Docking(config.docking, config.proposals))
+
+    def cautions(self, num_pieces: int) -> list[str]:
+        """None."""
+        return []

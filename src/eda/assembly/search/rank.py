@@ -1,8 +1,6 @@
 """Ranking: from sampled assemblies to a few refined, judged, distinct ones, each with its confidence.
 
-    samples ───┬─► refined as they are ────────────┐
-               ├─► joints ─► grown assemblies ─────┴─► repaired ─► distinct ─► ranked
-    proposers ─┘
+    samples, proposers ─► candidates ─► distinct ─► ranked, with confidence
 
 In: evidence and sampled poses. Out: alternatives, the best first. Nothing here knows the solution.
 """
@@ -15,25 +13,22 @@ import numpy as np
 
 from eda.assembly.assemblies import Assemblies, contradict, distinct, same_shape
 from eda.assembly.confidence import AssemblyStats
-from eda.assembly.dock import repaired
 from eda.assembly.evidence import Evidence
 from eda.assembly.features import mean_support
 from eda.assembly.judge import judge
 from eda.assembly.motion import act
-from eda.assembly.pool import Joint, grow, held, joints_of, relative_poses
-from eda.assembly.proposals import Problem, Proposals
-from eda.assembly.refine import refine
+from eda.assembly.pool import relative_poses
+from eda.assembly.proposals import Problem
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative
 from eda.assembly.rigid import Units
+from eda.assembly.search.candidates import find_assemblies
 from eda.assembly.search.config import RankConfig
 from eda.budget import Budget, Stage
 from eda.errors import InputError
 
 # Imaginary samples that agree with nothing, counted beside those that were drawn: two of two agreeing says little.
 DOUBT = 8
-# Samples that are refined as wholes at once.
-AT_ONCE = 8
 
 
 def rank(
@@ -63,7 +58,7 @@ def rank(
     found = Assemblies.none(len(units.first))
     if config.refine and len(units.first) > 1:
         problem = Problem(units.evidence(evidence), samples[:, units.first], units, clouds)
-        found = _search(problem, regime, config, budget)
+        found = find_assemblies(problem, regime, config, budget)
     budget.report(Stage.RANK, 1.0)
     only_samples = len(samples) and not len(found) and (budget.exhausted or not config.refine)
     if only_samples:
@@ -72,52 +67,6 @@ def rank(
         every = Assemblies.cat([units.taken_apart(evidence, found), _fallback(evidence, first, units)])
     pinned = np.isin(np.arange(len(evidence)), [i for group in rigid for i in group])
     return _alternatives(evidence, every, samples, pinned, config, regime)
-
-
-def _search(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> Assemblies:
-    """Assemblies of refined joints, and samples refined as they are; all with the first unit, if that is a group."""
-    evidence, anchor = problem.evidence, 0 if problem.units.grouped else None
-    joints = _joints(problem, regime, config, budget)
-    budget.report(Stage.GROW, 0.0)
-    grown = grow(evidence, joints, config.pool, anchor=anchor)
-    if regime.refines_samples and len(evidence) > 2:
-        wholes = _refine_samples(problem, anchor, config, budget)
-        grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.pool.beam)
-    budget.report(Stage.DOCK, 0.0)
-    if config.docking is None or not regime.redocks or len(evidence) == 2:
-        return grown
-    best = [grown[[k]] for k in range(min(config.repaired, len(grown)))]
-    rounds = len(evidence) + 2
-    better = [repaired(evidence, one, config.pool, config.docking, rounds=rounds, budget=budget) for one in best]
-    return Assemblies.cat([*better, grown])
-
-
-def _joints(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> list[Joint]:
-    """The refined joints of all pairs that come from anything that was proposed, as long as there is time."""
-    proposers = regime.proposers(config) if config.proposers is None else config.proposers
-    of_pair = [proposer.propose(problem, budget) for proposer in proposers]
-    pairs, joints = problem.evidence.pairs, []
-    for done, pair in enumerate(pairs):
-        if budget.exhausted:
-            break
-        budget.report(Stage.REFINE_JOINTS, done / len(pairs))
-        proposed = Proposals.cat([propose(pair) for propose in of_pair])
-        joints += joints_of(problem.evidence, pair, config.pool, rough=proposed.rough, close=proposed.close)
-    return joints
-
-
-def _refine_samples(problem: Problem, anchor: int | None, config: RankConfig, budget: Budget) -> list[Assemblies]:
-    """Samples, refined with all pieces at once, without those that are not held: small pieces are pulled into their
-    place by all neighbours together where no joint alone would hold. Some at a time, since it may take long.
-    """
-    found: list[Assemblies] = []
-    for first in range(0, len(problem.samples), AT_ONCE):
-        if budget.exhausted:
-            break
-        budget.report(Stage.REFINE_SAMPLES, first / len(problem.samples))
-        refined = refine(problem.evidence, problem.samples[first : first + AT_ONCE])
-        found.append(held(problem.evidence, refined, config.pool, anchor))
-    return found
 
 
 def _fallback(evidence: Evidence, first: np.ndarray, units: Units) -> Assemblies:
