@@ -1,4 +1,4 @@
-"""Scans are judged by how their surfaces agree: what is trusted, in any frames, and how sure that makes."""
+"""Scans are judged by how their surfaces agree: what is trusted, in any frames."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,7 @@ from scipy.spatial.transform import Rotation
 from support.room_scans import motion, moved, two_views
 
 from eda.assembly import Evidence, Fragment, Scan, judge
-from eda.assembly.confidence import Seen
-from eda.assembly.judge import Judgement
-from eda.assembly.scans import Trusted, joint_probability
+from eda.assembly.scans import joint_probability
 from eda.cloud import estimate_normals
 from eda.registration.rigid import inverse
 
@@ -83,49 +81,3 @@ def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
     found = judge(evidence, poses)
     np.testing.assert_allclose(found.score, likely)
     np.testing.assert_allclose(found.pieces, np.tile(likely[:, None], (1, 2)))
-
-
-# -- how sure ----------------------------------------------------------------------------------------------
-
-
-def seen(joints: dict[tuple[int, int], float], placed: list[bool], known: list[bool], scans: list[Fragment]) -> Seen:
-    """One assembly of four pieces, by how much its joints are trusted."""
-    good = np.zeros((1, 4, 4))
-    for (i, j), likely in joints.items():
-        good[0, i, j] = good[0, j, i] = likely
-    nothing = np.zeros_like(good)
-    judged = Judgement(good, nothing, nothing, nothing, good, good, good.sum(axis=2), good.sum(axis=(1, 2)))
-    evidence = Evidence.of([*scans, *scans], Scan())
-    return Seen(evidence, judged, np.array([placed]), np.array(known), np.zeros(1), nothing)
-
-
-ALL, NONE = [True] * 4, [False] * 4
-
-
-@pytest.mark.parametrize(
-    ("joints", "placed", "known", "whole"),
-    [
-        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, NONE, 0.9 * 0.8 * 0.5),  # a chain is as sure as all its joints
-        ({(0, 1): 0.9, (0, 2): 0.8, (0, 3): 0.5}, ALL, NONE, 0.9 * 0.8 * 0.5),  # and so is a star
-        ({(0, 1): 0.9}, [True, True, False, False], NONE, 0.9),
-        ({(0, 1): 0.9, (0, 2): 0.3, (1, 2): 0.7}, [True, True, True, False], NONE, 0.9 * 0.7),
-        # of pieces whose place is known nothing is in question
-        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, [True, True, False, False], 0.8 * 0.5),
-        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, [True, False, False, False], 0.9 * 0.8 * 0.5),
-        # a weak bridge is weak, and without any there is no whole
-        ({(0, 1): 0.9, (2, 3): 0.9, (1, 2): 0.15}, ALL, NONE, 0.9 * 0.9 * 0.15),
-        ({(0, 1): 0.9, (2, 3): 0.9}, ALL, NONE, 0),
-        ({(0, 1): 0.9, (2, 3): 0.9}, ALL, [True, True, False, False], 0),
-        ({(0, 1): 1.0, (1, 2): 1.0, (2, 3): 1.0}, ALL, NONE, 1),
-        ({}, [True, False, False, False], NONE, 1),
-        ({}, NONE, NONE, 1),
-    ],
-)
-def test_the_whole_is_as_sure_as_what_it_hangs_by(joints, placed, known, whole, scans):
-    np.testing.assert_allclose(Trusted().whole(seen(joints, placed, known, scans)), [whole], atol=1e-12)
-
-
-def test_a_piece_is_as_sure_as_the_surest_of_its_joints(scans):
-    found = seen({(0, 1): 0.9, (1, 2): 0.8, (1, 3): 0.85, (2, 3): 0.5}, ALL, NONE, scans)
-    np.testing.assert_allclose(Trusted().pieces(found), [[0.9, 0.9, 0.8, 0.85]])
-    np.testing.assert_allclose(Trusted().joints(found)[0, 1], [0.9, 0, 0.8, 0.85])

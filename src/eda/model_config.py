@@ -11,6 +11,7 @@ from eda.errors import InputError
 from eda.flow import NOISES, TAU_SAMPLERS
 from eda.nn import NetworkConfig, upgraded_settings
 from eda.nn.protocol import CustomNetwork
+from eda.regime import REGIMES, Regime
 from eda.registry import look_up
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 
@@ -31,6 +32,7 @@ class EdaConfig:
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
+    regime: Regime = "fracture"  # the kind of pieces that it is for
 
     def __post_init__(self) -> None:
         look_up(NOISES, "noise", self.noise)
@@ -44,6 +46,7 @@ class EdaConfig:
         check_whole("num_points", self.num_points, 1, 2**40)
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
+        check_choice("regime", self.regime, REGIMES)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:

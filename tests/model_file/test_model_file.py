@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from shapes import TINY, lumpy_pieces
 from support.model_files import NAME, header, network, settings, written
 
-from eda import SE3, Eda, EdaConfig, NetworkConfig, load
+from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, load
 from eda.model_file import FILE_VERSION
+from eda.regime import REGIMES
 
 # -- weights -----------------------------------------------------------------------------------------------
 
@@ -125,6 +126,28 @@ def test_missing_settings_are_the_defaults():
 # -- what older versions wrote -----------------------------------------------------------------------------
 
 NO_PAIRS = {"pair_width": 0, "pair_level": 1, "pair_layers": 2}
+# -- regimes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_the_regime_comes_back(tmp_path, regime):
+    Eda(dataclasses.replace(TINY, regime=regime)).save(tmp_path / NAME)
+    assert load(tmp_path / NAME).config.regime == regime
+
+
+@pytest.mark.parametrize(("break_head", "regime"), [(True, "fracture"), (False, "scan")])
+def test_a_file_of_before_there_were_regimes_gets_the_one_it_was_used_for(tmp_path, break_head, regime):
+    config = network(break_head=break_head)
+    values = {name: value for name, value in dataclasses.asdict(config).items() if name != "regime"}
+    path = written(tmp_path / NAME, Eda(config).state_dict(), header(values, version="1"))
+    again = load(path)
+    assert again.config == dataclasses.replace(config, regime=regime)
+    assert again.calibrations is None
+
+
+def test_a_regime_that_there_is_not_is_refused():
+    with pytest.raises(InputError, match="regime must be one of fracture, scan"):
+        EdaConfig(regime="lidar")
 
 
 @pytest.mark.parametrize("old", [{}, NO_PAIRS, {**NO_PAIRS, "pair_level": 2}, {"match_mates": False}])

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from eda.assembly.fragment import Fragment
+from eda.regime import Regime as RegimeName
 from eda.registration.patches import Patch
 
 
@@ -28,7 +29,7 @@ class Touch:
 class Regime(Protocol):
     """What it means that two pieces fit."""
 
-    docks: bool  # whether geometry alone suggests where a piece may go
+    name: RegimeName
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The patches of a piece, by kind; the first kind alone suggests where another piece may go."""

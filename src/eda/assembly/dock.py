@@ -7,8 +7,6 @@ that is badly supported, is offered to the rest as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -16,8 +14,9 @@ from eda.assembly.assemblies import Assemblies
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.pool import PoolConfig, all_supported, find_joints, is_connected, with_piece
-from eda.assembly.propose import ProposeConfig, propose
+from eda.assembly.proposals.docking import DockingConfig, docking_poses
 from eda.assembly.sherds import OPPOSED, REACH
+from eda.budget import Budget
 from eda.registration.rigid import act, rotate
 
 # Of a piece against the rest: there is much to lean on, so the right place comes early among them.
@@ -42,17 +41,16 @@ def merge_fragments(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -
     return Fragment(np.concatenate(points), np.concatenate(normals), np.concatenate(open_break))
 
 
-def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, look: ProposeConfig) -> Assemblies:
+def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, look: DockingConfig) -> Assemblies:
     """An assembly (K = 1) with one piece taken out, if it is in, and put where it fits the rest; the best first."""
     placed = one.placed.copy()
     placed[0, piece] = False
     if not placed.any():
         return Assemblies.none(len(evidence))
     rest = Assemblies.of(evidence, one.poses, placed)
-    whole = Evidence.of(
-        [evidence.fragments[piece], merge_fragments(evidence, one.poses[0], placed[0])], evidence.regime
-    )
-    joints = find_joints(whole, (0, 1), config, rough=propose(whole, (0, 1), look)[:PROPOSALS])
+    merged = merge_fragments(evidence, one.poses[0], placed[0])
+    whole = Evidence.of([evidence.fragments[piece], merged], evidence.regime)
+    joints = find_joints(whole, (0, 1), config, rough=docking_poses(whole, (0, 1), look)[:PROPOSALS])
     if not joints:
         return Assemblies.none(len(evidence))
     rough = with_piece(evidence, rest, [(0, piece, joint.relative) for joint in joints[:3]])
@@ -66,17 +64,17 @@ def repair(
     evidence: Evidence,
     one: Assemblies,
     config: PoolConfig,
-    look: ProposeConfig,
+    look: DockingConfig,
     *,
     rounds: int,
-    out_of_time: Callable[[], bool],
+    budget: Budget,
 ) -> Assemblies:
     """An assembly (K = 1) after docking again, one by one, the pieces that are left over or supported least."""
     tried: set[int] = set()
     for _ in range(rounds):
         order = np.argsort(np.where(one.placed[0], one.pieces[0], -np.inf), kind="stable")
         piece = next((int(i) for i in order if int(i) not in tried), None)
-        if piece is None or out_of_time():
+        if piece is None or budget.exhausted:
             break
         tried.add(piece)
         better = dock_piece(evidence, one, piece, config, look)

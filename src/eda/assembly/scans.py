@@ -8,11 +8,12 @@ no more if it is large. What speaks for it is weighed by a logistic regression.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.csgraph import minimum_spanning_tree
 
-from eda.assembly.confidence import Calibration, Seen
+from eda.assembly.confidence.shipped import shipped_calibrations
 from eda.assembly.contact import Touch
 from eda.assembly.fragment import Fragment
+from eda.calibration import Calibration
+from eda.regime import Regime
 from eda.registration.icp import MAX_DISTANCE
 from eda.registration.overlap import overlap_features
 from eda.registration.patches import Patch
@@ -20,43 +21,16 @@ from eda.registration.rigid import act
 
 # How near is near, in units of the spacing of points; and of which share of the points something has to be near.
 REACH, LEAST_NEAR = 2.0, 0.01
-TRUST = Calibration(
-    (1.335, 0.236, -0.185, -1.333, -38.04, 6.537, -7.922, 0.713, 1.0, 0.117, 0.433, -0.035),
-    14.965,
-    "1,802 joints of 300 pairs of scans of made-up rooms, as benchmarks/calibrate_scans.py finds them",
-)
-
-
-class Trusted:
-    """Confidence in scans: as much as is trusted in their joints. A piece has its place by the surest of these."""
-
-    def joints(self, seen: Seen) -> np.ndarray:
-        """(K, N, N)."""
-        return seen.judged.good
-
-    def pieces(self, seen: Seen) -> np.ndarray:
-        """(K, N)."""
-        return self.joints(seen).max(axis=2)
-
-    def whole(self, seen: Seen) -> np.ndarray:
-        """(K,): the surest joints by which all pieces hang together have to be right; none if they do not."""
-        likely = np.where(seen.known[:, None] & seen.known, 1, self.joints(seen))
-        return np.array([_hanging(one[np.ix_(rows, rows)]) for one, rows in zip(likely, seen.placed, strict=True)])
-
-
-def _hanging(likely: np.ndarray) -> float:
-    """The product over the joints (n, n) of the surest tree, 0 if there is none."""
-    if len(likely) < 2:
-        return 1.0
-    cost = np.where(likely > 0, 1 - np.log(np.where(likely > 0, likely, 1)), 0)  # one a joint, since 0 is no joint
-    tree = minimum_spanning_tree(np.triu(cost, 1))
-    return float(np.exp(tree.nnz - tree.sum())) if tree.nnz == len(likely) - 1 else 0.0
 
 
 class Scan:
     """The regime of scans."""
 
-    docks = False
+    name: Regime = "scan"
+
+    def __init__(self, calibration: Calibration | None = None) -> None:
+        """Joints are trusted by a calibration; by default, by that of the model that ships for scans."""
+        self._calibration = calibration
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """All points."""
@@ -69,17 +43,21 @@ class Scan:
 
     def meet(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> tuple[Touch, Touch]:
         """A joint is as good for both as it is likely; nothing is inside a surface."""
-        likely, none = joint_probability(piece, other, relative, spacing), np.zeros(len(relative))
+        likely = joint_probability(piece, other, relative, spacing, self._calibration)
+        none = np.zeros(len(relative))
         return Touch(likely, none, none, none), Touch(likely, none, none, none)
 
 
-def joint_probability(piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> np.ndarray:
+def joint_probability(
+    piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float, calibration: Calibration | None = None
+) -> np.ndarray:
     """(K,) how likely two scans lie rightly to each other at relative poses (K, 4, 4); 0 where they do not touch."""
+    calibration = calibration or shipped_calibrations("scan")["joint"]
     reach = REACH * spacing
     middle = act(relative, piece.center[None])[:, 0]
     within = piece.radius + other.radius + MAX_DISTANCE * reach
     near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < within)
     features = overlap_features(piece.surface(reach), other.surface(reach), relative[near])
     likely = np.zeros(len(relative))
-    likely[near] = np.where(features[:, 0] > np.log(LEAST_NEAR), TRUST(features), 0)
+    likely[near] = np.where(features[:, 0] > np.log(LEAST_NEAR), calibration(features), 0)
     return likely

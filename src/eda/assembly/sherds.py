@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 
 from eda.assembly.contact import Touch
 from eda.assembly.fragment import Fragment
+from eda.regime import Regime
 from eda.registration.patches import Patch
 from eda.registration.rigid import act, inverse
 
@@ -29,7 +30,7 @@ FIT = 0.4
 class Fracture:
     """The regime of sherds."""
 
-    docks = True
+    name: Regime = "fracture"
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The break, and the band of outer surface beside it."""

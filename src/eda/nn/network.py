@@ -116,12 +116,19 @@ class EdaNetwork(nn.Module):
         """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         return self.relate(self.encode(pyramid, tau), poses, tau)
 
-    def encode(self, pyramid: Pyramid, tau: Tensor | None, search: Search = "beam") -> Tokens:
+    def encode(
+        self,
+        pyramid: Pyramid,
+        tau: Tensor | None,
+        search: Search = "beam",
+        levels: list[Tensor] | None = None,
+    ) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder.
 
-        With `search="none"`, places are not matched and pieces not arranged: the Croco path decides alone.
+        With `search="none"`, places are not matched and pieces not arranged: the Croco path decides alone. `levels` are
+        those of `descend`, if it has run already.
         """
-        levels = self.descend(pyramid, tau)
+        levels = self.descend(pyramid, tau) if levels is None else levels
         scores = None if search == "none" else self.match(pyramid, levels)
         found = None if scores is None else self.arrange(pyramid, self.hypothesize(pyramid, scores), search)
         return self.tokens(pyramid, levels, found)

@@ -9,11 +9,11 @@ from pathlib import PurePath
 
 from eda.errors import InputError
 
-_LONGEST = 250  # bytes, so that an ending fits into the 255 of most file systems
+_MAX_BYTES = 250  # so that an ending fits into the 255 of most file systems
 
 
-def checked_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    """Of so many pieces; numbers if none are given. Raises `InputError` for what cannot name a file of its own."""
+def piece_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """The names of `count` pieces; numbers if none are given. Raises `InputError` for what cannot name a file."""
     if names is None:
         return tuple(f"piece {i}" for i in range(count))
     if len(names) != count:
@@ -32,5 +32,5 @@ def _check_name(name: object) -> None:
     # The last part of a path leads nowhere else, unless it is nothing or two dots.
     if PurePath(name).name != name or name in ("", "..") or "\0" in name:
         raise InputError(f"the name {name!r} of a piece cannot name its file; give one word or more, and no path")
-    if len(os.fsencode(name)) > _LONGEST:
+    if len(os.fsencode(name)) > _MAX_BYTES:
         raise InputError(f"the name {name[:40]!r}... of a piece is too long to name its file; shorten it")

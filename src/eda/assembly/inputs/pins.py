@@ -1,7 +1,7 @@
 """Pins: pieces whose place is known. In the result they are where they were put, and all else is found around them.
 
-In: a motion (4, 4) in the user's own units for some pieces. Out: what the flow and the ranking need to keep them
-together, and assemblies moved as wholes to where they are.
+In: a motion (4, 4) in the user's own units for some pieces. Out: the same by index and checked; and whole assemblies
+moved to where their pins are.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from eda.lie import so3
 from eda.registration.rigid import inverse, is_rigid
 
 # The matrices of files are rounded, but what scales, shears or mirrors is no motion.
-_ROUNDING = 1e-3
+_TOLERANCE = 1e-3
 
 
-def checked_pins(pins: Mapping[Any, Any], names: Sequence[str]) -> dict[int, np.ndarray]:
+def pins_by_index(pins: Mapping[Any, Any], names: Sequence[str]) -> dict[int, np.ndarray]:
     """Rigid motions (4, 4) by the index of the piece, from pins by index or name. Raises `InputError`."""
-    return {_index_of(piece, names): _checked_motion(motion, f"the pin of {piece!r}") for piece, motion in pins.items()}
+    return {_index_of(piece, names): _rigid_motion(motion, f"the pin of {piece!r}") for piece, motion in pins.items()}
 
 
 def _index_of(piece: Any, names: Sequence[str]) -> int:
@@ -35,9 +35,9 @@ def _index_of(piece: Any, names: Sequence[str]) -> int:
     raise InputError(f"there is no one piece {piece!r} to pin; the pieces are {', '.join(names)}")
 
 
-def _checked_motion(motion: Any, what: str) -> np.ndarray:
+def _rigid_motion(motion: Any, what: str) -> np.ndarray:
     matrix = as_motion(motion, what)
-    if not is_rigid(matrix, _ROUNDING):
+    if not is_rigid(matrix, _TOLERANCE):
         raise InputError(f"{what} is not rigid: it scales or shears")
     matrix[:3, :3] = so3.nearest(torch.from_numpy(matrix[:3, :3])).numpy()
     return matrix
@@ -48,11 +48,11 @@ def read_pin(path: Path, name: str) -> np.ndarray:
     content = read_json(path)
     if isinstance(content, dict) and "alternatives" in content:
         content = _pose_in(content, path, name)
-    return _checked_motion(content, str(path))
+    return _rigid_motion(content, str(path))
 
 
 def _pose_in(record: dict[str, Any], path: Path, name: str) -> Any:
-    """Its pose in the best of the alternatives."""
+    """The pose of a piece in the best alternative of an `assembly.json`."""
     try:
         (pose,) = [piece["pose"] for piece in record["alternatives"][0]["pieces"] if piece["name"] == name]
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -62,7 +62,7 @@ def _pose_in(record: dict[str, Any], path: Path, name: str) -> Any:
     return pose
 
 
-def moved_onto(pins: Mapping[int, np.ndarray], motions: np.ndarray) -> np.ndarray:
+def align_to_pins(pins: Mapping[int, np.ndarray], motions: np.ndarray) -> np.ndarray:
     """Assemblies (..., N, 4, 4) moved as wholes to where their pins are, each of which is then exact."""
     if not pins:
         return motions

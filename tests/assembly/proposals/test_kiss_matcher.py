@@ -3,23 +3,25 @@
 import os
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.room_scans import degrees, motion, moved, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
-from eda.assembly import RankConfig, Scan
+from eda.assembly import Proposals, RankConfig, rank
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
-from eda.assembly.groups import groups_of, merge_matches
-from eda.assembly.match import can_match, match
-from eda.assembly.sherds import Fracture
+from eda.assembly.groups import groups_of
+from eda.assembly.proposals import match
+from eda.assembly.proposals.kiss_matcher import is_installed
+from eda.assembly.regimes import regime_of
 from eda.cloud import estimate_normals
 from eda.errors import InputError
 from eda.registration.rigid import inverse
 
-needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
+needs_matcher = pytest.mark.skipif(not is_installed(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,7 @@ def test_matches_of_pieces_become_those_of_their_rigid_group():
     poses = np.stack([motion(k) for k in range(4)])  # of four pieces, in one frame
     groups = groups_of(poses[None], [[1, 3]])
     pairs = [(0, 1), (0, 3), (1, 2), (1, 3)]
-    found = merge_matches(groups, {(i, j): inverse(poses[j]) @ poses[i][None] for i, j in pairs})
+    found = merge_pair_poses(groups, {(i, j): inverse(poses[j]) @ poses[i][None] for i, j in pairs})
     group = poses[1]  # a group lies in the frame of its first piece
     groups_at = [group, poses[0], poses[2]]
     assert {pair: len(several) for pair, several in found.items()} == {(0, 1): 2, (0, 2): 1}
@@ -128,7 +130,7 @@ def test_three_scans_of_which_two_are_pinned_keep_their_places():
     given = [moved(view, motion(k)) for k, view in enumerate(views)]
     pins = {k: inverse(motion(k)) for k in (0, 1)}
     assembly = assemble(given, model="none", pins=pins)
-    assert "how sure a result is was measured on pairs of scans" in assembly.why
+    assert "probabilities were measured on pairs of scans only" in assembly.why
     best = assembly.best
     np.testing.assert_allclose(best.poses[0], pins[0], atol=1e-9)
     np.testing.assert_allclose(best.poses[1], pins[1], atol=1e-9)
@@ -151,29 +153,37 @@ def test_without_a_model_there_is_nothing_to_judge_unrefined(views):
 
 
 def test_what_is_missing_for_matching_is_said(views, monkeypatch):
-    monkeypatch.setattr(sys.modules["eda.assembly.assemble"], "can_match", lambda: False)
+    monkeypatch.setattr("eda.assembly.proposals.kiss_matcher.is_installed", lambda: False)
     with pytest.raises(InputError, match=r"pip install 'eda-assembly\[scan\]'"):
         prepare(views, model="none")
 
 
 def test_without_a_model_scans_are_judged_as_scans(views, monkeypatch):
-    monkeypatch.setattr(sys.modules["eda.assembly.assemble"], "can_match", lambda: True)
+    monkeypatch.setattr("eda.assembly.proposals.kiss_matcher.is_installed", lambda: True)
     prepared = prepare(views, model="none")
     assert prepared.model is None
-    assert isinstance(prepared.thinned.evidence(None).regime, Scan)
+    assert prepared.evidence.regime.name == "scan"
+
+
+class Matches:
+    """Stands for KISS-Matcher: what matches is nearly right, and may be a rough guess."""
+
+    def propose(self, problem, budget):
+        return lambda pair: Proposals(rough=np.eye(4)[None], close=np.eye(4)[None])
 
 
 def test_samples_of_scans_are_refined_closely_alone(views, monkeypatch):
-    """A wide look pulls scans of little overlap off their place; samples of sherds are rough, and need it."""
-    ranking, seen = sys.modules["eda.assembly.rank"], []
-    monkeypatch.setattr(ranking, "find_joints", lambda *given, rough, close: seen.append((rough, close)) or [])
+    """A wide look pulls scans of little overlap off their place; samples of fractures are rough, and need it."""
+    candidates, seen = sys.modules["eda.assembly.search.candidates"], []
+    monkeypatch.setattr(candidates, "find_joints", lambda *given, rough, close: seen.append((rough, close)) or [])
     pieces = [Fragment(view, estimate_normals(view), np.zeros(len(view))) for view in (views[0][::9], views[1][::9])]
     samples = np.tile(np.eye(4), (3, 2, 1, 1))
     samples[:, 0, 0, 3] = [0.1, 0.2, 0.3]
-    matched = np.tile(np.eye(4), (1, 1, 1))
-    for regime, matches in ((Scan(), {(0, 1): matched}), (Scan(), {}), (Fracture(), {})):
-        ranking.rank(Evidence.of(pieces, regime), samples, RankConfig(propose=None), matches=matches)
-    with_matches, alone, sherds = ([poses[:, 0, 3].tolist() for poses in both] for both in seen)
-    assert with_matches == [[0], [0, 0.1, 0.2, 0.3]]
+    scan, fracture, config = regime_of("scan"), regime_of("fracture"), RankConfig(docking=None)
+    with_matches = replace(config, proposers=(Matches(), *scan.proposers(config)[1:]))
+    for regime, some in ((scan, with_matches), (scan, config), (fracture, config)):
+        rank(Evidence.of(pieces, regime.contact), samples, some, regime=regime)
+    matched, alone, fractures = ([poses[:, 0, 3].tolist() for poses in both] for both in seen)
+    assert matched == [[0], [0, 0.1, 0.2, 0.3]]
     assert alone == [[], [0.1, 0.2, 0.3]]
-    assert sherds == [[0.1, 0.2, 0.3], []]
+    assert fractures == [[0.1, 0.2, 0.3], []]

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from stones import moved, scattered, stone
 
 from eda import Assembly, Eda, InputError, assemble, prepare, save_assembly, show_assembly
-from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, Thinned, judge, refine
+from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, ModelInput, judge, refine
 from eda.data import Example
 from eda.output.result_files import PictureSizes
 
@@ -76,32 +76,32 @@ def test_a_motion_of_the_whole_changes_no_score(evidence):
 # -- the whole of it ---------------------------------------------------------------------------------------------------
 
 
-def test_motions_of_thinned_pieces_are_motions_of_the_users_clouds(example):
+def test_motions_of_downsampled_pieces_are_motions_of_the_users_clouds(example):
     clouds, normals, truth = scattered(example, scale=250.0)
-    thinned = Thinned.of(Clouds.of(clouds, normals), 300)
+    few = ModelInput.of(Clouds.of(clouds, normals), 300)
     rng = np.random.default_rng(0)
     poses = np.tile(np.eye(4), (2, 1, 1))
     poses[:, :3, :3] = Rotation.random(2, random_state=1).as_matrix()
     poses[:, :3, 3] = rng.normal(size=(2, 3))
-    motions, sizes = thinned.to_user(poses), thinned.pieces.sizes.tolist()
+    motions, sizes = few.to_user(poses), few.pieces.sizes.tolist()
     for cloud, pose, motion, own in zip(
-        clouds, poses, motions, torch.split(thinned.pieces.points.double(), sizes), strict=True
+        clouds, poses, motions, torch.split(few.pieces.points.double(), sizes), strict=True
     ):
         seen = 250 * 2 * np.abs(own.numpy()).max()  # no point of the piece is further from its middle than this
-        there = moved(own.numpy(), pose) * float(thinned.pieces.scales)
+        there = moved(own.numpy(), pose) * float(few.pieces.scales)
         distance, _ = cKDTree(moved(cloud, motion)).query(there)
-        assert distance.max() < 1e-5 * seen, "a thinned point and the user's point that it is come to the same place"
-    np.testing.assert_allclose(thinned.from_user(motions), poses, atol=1e-9)
-    np.testing.assert_allclose(thinned.to_user(thinned.from_user(truth)), truth, atol=1e-9)
+        assert distance.max() < 1e-5 * seen, "a point and the user's point that it is come to the same place"
+    np.testing.assert_allclose(few.from_user(motions), poses, atol=1e-9)
+    np.testing.assert_allclose(few.to_user(few.from_user(truth)), truth, atol=1e-9)
 
 
 def test_the_judge_sees_the_frames_of_the_network(example):
     clouds, normals, _ = scattered(example, scale=40.0)
-    thinned = Thinned.of(Clouds.of(clouds, normals), 300)
-    few, many = (torch.split(p.points, p.sizes.tolist()) for p in (thinned.pieces, thinned.dense))
-    for a, b in zip(few, many, strict=True):
+    few = ModelInput.of(Clouds.of(clouds, normals), 300)
+    sparse, dense = (torch.split(p.points, p.sizes.tolist()) for p in (few.pieces, few.dense))
+    for a, b in zip(sparse, dense, strict=True):
         assert torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").min(dim=1).values.max() < 1e-5, (
-            "every thinned point is one of the dense ones"
+            "every point of the network is one of the dense ones"
         )
 
 

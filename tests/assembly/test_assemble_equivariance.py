@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 from stones import motions, moved, stone
 
 from eda import SE3, AssembleConfig, Eda, prepare
-from eda.assembly import Assembly, Prepared, RankConfig
+from eda.assembly import Assembly, PreparedPieces, RankConfig
 from eda.flow import sample_noise
 
 SEEDS, NOISES = 50, 5
@@ -22,16 +22,16 @@ def model() -> Eda:
 
 @pytest.fixture(scope="module")
 def pieces() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """In millimetres, and more points than the network takes, so that they are thinned."""
+    """In millimetres, and more points than the network takes, so that they are downsampled."""
     example = stone(NUM_PIECES, 2000)
     return [60.0 * cloud.astype(float) for cloud in example.clouds()], example.clouds(example.normals)
 
 
-def noise_of(prepared: Prepared, seed: int) -> SE3:
-    return sample_noise(prepared.thinned.pieces, 0.5, generator=torch.Generator().manual_seed(seed))
+def noise_of(prepared: PreparedPieces, seed: int) -> SE3:
+    return sample_noise(prepared.model_input.pieces, 0.5, generator=torch.Generator().manual_seed(seed))
 
 
-def assembled(prepared: Prepared, noise: SE3) -> Assembly:
+def assembled(prepared: PreparedPieces, noise: SE3) -> Assembly:
     return prepared.rank(prepared.sample(CONFIG, noise=noise), CONFIG)
 
 

@@ -1,4 +1,4 @@
-"""The surface that a cloud was taken from: which way it faces, and whether it is closed.
+"""Normals: which way the surface faces that a cloud was taken from, and whether it is closed.
 
 In: points of one piece, without normals. Out: unit normals that point outward, as far as the points tell. No rule here
 knows the axes, so a piece that is turned gets the same normals, turned.
@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from eda.cloud import estimate_normals, farthest_points
 
-# Neighbours over which a direction is handed on.
+# Neighbours to which a sign is propagated.
 _NEIGHBORS = 10
 # A point lies on a rim if its nearest points, seen along the normal, leave this much of the full turn empty.
 _RIM_POINTS, _RIM_DENSER, _RIM_NEIGHBORS, _RIM_GAP = 1000, 3, 12, np.deg2rad(130)
@@ -23,13 +23,13 @@ _RIM_POINTS, _RIM_DENSER, _RIM_NEIGHBORS, _RIM_GAP = 1000, 3, 12, np.deg2rad(130
 
 def outward_normals(points: np.ndarray) -> np.ndarray:
     """Normals of a closed surface from its points alone. (n, 3) -> (n, 3), unit."""
-    return outward(points, estimate_normals(points))
+    return orient_outward(points, estimate_normals(points))
 
 
-def outward(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+def orient_outward(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
     """Normals (n, 3) with their signs chosen: alike between neighbours, and so that they enclose a volume.
 
-    Signs are handed on along a spanning tree of the neighbours that agree best (Hoppe 1992), and two neighbours agree
+    Signs are propagated along a spanning tree of the neighbours that agree best (Hoppe 1992), and two neighbours agree
     if one circle meets both normals (König and Gumhold 2009), which is right across sharp edges and thin walls too.
     """
     offset = points - points.mean(axis=0)
@@ -39,7 +39,7 @@ def outward(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
     for index in range(count):
         members = np.flatnonzero(part == index)
         order, before = breadth_first_order(tree, members[0], directed=False)
-        _hand_on(signs, order[1:], before, offset, normals)
+        _propagate_signs(signs, order[1:], before, offset, normals)
         # The sum of x . n over a closed surface is three times its volume, whatever the origin.
         directed, middle = normals[members] * signs[members, None], offset[members].mean(axis=0)
         if (directed * (offset[members] - middle)).sum() < 0:
@@ -65,7 +65,9 @@ def _agreement(points: np.ndarray, normals: np.ndarray, a: np.ndarray, b: np.nda
     return (mirrored * normals[b]).sum(axis=-1)
 
 
-def _hand_on(signs: np.ndarray, order: np.ndarray, before: np.ndarray, points: np.ndarray, normals: np.ndarray) -> None:
+def _propagate_signs(
+    signs: np.ndarray, order: np.ndarray, before: np.ndarray, points: np.ndarray, normals: np.ndarray
+) -> None:
     """Set the sign of every point in `order` by that of the point `before` it."""
     flips = np.where(_agreement(points, normals, before[order], order) < 0, -1, 1)
     for point, flip in zip(order.tolist(), flips.tolist(), strict=True):

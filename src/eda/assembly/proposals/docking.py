@@ -1,9 +1,9 @@
-"""Proposals from geometry alone: where a piece could dock on another, whether or not a sample had it there.
+"""Docking: relative poses from geometry alone, whether or not a sample of the flow has them.
 
 In: evidence. Out: relative poses that put a place of one break onto a place of another; of all these, those whose
-breaks and outer surfaces then lie best. They are rough, as samples are: refinement reaches some 30 degrees.
+breaks and outer surfaces then fit best. They are rough, as samples are: refinement reaches some 30 degrees.
 
-    edges   where a break meets the outer surface: two directions, so both places fix the whole pose
+    edges   where a break meets the outer surface: two directions, so two edges fix the whole pose
     faces   anywhere on a break: one direction, so every angle of a grid about it is tried
 """
 
@@ -16,13 +16,17 @@ from scipy.spatial import cKDTree
 
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
+from eda.assembly.proposals.base import Pair, PairProposer, Problem, Proposals
+from eda.budget import Budget
 from eda.registration.patches import Patch, closeness
 from eda.registration.rigid import act, inverse
 
+MIN_PROPOSALS = 24  # for a pair, however many pairs share them
+
 
 @dataclass(frozen=True)
-class ProposeConfig:
-    """How fine to look."""
+class DockingConfig:
+    """How finely to search."""
 
     edges: int = 64  # places on the edge of each break
     edge_radius: float = 0.12  # of the neighbourhood whose mean normals stand for such a place, in units of the size
@@ -38,26 +42,39 @@ class ProposeConfig:
     apart: float = 0.3  # two proposals are one if no point lies further apart
 
 
-def propose(evidence: Evidence, pair: tuple[int, int], config: ProposeConfig | None = None) -> np.ndarray:
+@dataclass(frozen=True)
+class Docking:
+    """Proposes dockings of break against break."""
+
+    config: DockingConfig
+    total: int  # proposals, shared by all pairs
+
+    def propose(self, problem: Problem, budget: Budget) -> PairProposer:
+        """The best dockings of every pair; all of them are rough."""
+        kept = max(MIN_PROPOSALS, self.total // len(problem.evidence.pairs))
+        return lambda pair: Proposals(rough=docking_poses(problem.evidence, pair, self.config)[:kept])
+
+
+def docking_poses(evidence: Evidence, pair: Pair, config: DockingConfig | None = None) -> np.ndarray:
     """Poses of piece i in the frame of piece j, the most promising first. -> (M, 4, 4), M <= config.kept."""
-    config = config or ProposeConfig()
+    config = config or DockingConfig()
     two = evidence.of_pair(*pair)
     mine, theirs = two.patches
     faces = _places(mine[0], config.places, config), _places(theirs[0], config.other_places, config)
-    poses = np.concatenate([_edge_dockings(two, config), _dockings(*faces, config)])
+    poses = np.concatenate([_dock_edges(two, config), _dock_faces(*faces, config)])
     few, many = config.probes
     merit = closeness(mine, theirs, poses, few, config.radius)
     poses = poses[np.argsort(-merit, kind="stable")[: 2 * config.left]]
     merit = closeness(mine, theirs, poses, many, config.radius)
-    merit -= _overlap(two.fragments[0], two.fragments[1], poses, few, config.radius)
+    merit -= _penetration(two.fragments[0], two.fragments[1], poses, few, config.radius)
     poses = poses[np.argsort(-merit, kind="stable")[: config.left]]
-    return _spread(poses, two.fragments[0].corners, config)
+    return _keep_distinct(poses, two.fragments[0].corners, config)
 
 
 # -- edges -------------------------------------------------------------------------------------------------------------
 
 
-def _edge_dockings(two: Evidence, config: ProposeConfig) -> np.ndarray:
+def _dock_edges(two: Evidence, config: DockingConfig) -> np.ndarray:
     """Every edge of one piece onto every edge of the other, if the outer surface then goes on without a bend."""
     (mine, my_bend), (theirs, their_bend) = (_edges(two, side, config) for side in (0, 1))
     a, b = np.nonzero(np.abs(my_bend[:, None] + their_bend) < config.bend)
@@ -65,7 +82,7 @@ def _edge_dockings(two: Evidence, config: ProposeConfig) -> np.ndarray:
     return theirs[b] @ np.diag([1.0, -1.0, -1.0, 1.0]) @ inverse(mine[a])
 
 
-def _edges(two: Evidence, side: int, config: ProposeConfig) -> tuple[np.ndarray, np.ndarray]:
+def _edges(two: Evidence, side: int, config: DockingConfig) -> tuple[np.ndarray, np.ndarray]:
     """Frames (m, 4, 4) where a break meets the outer surface, z out of the break and x out of the surface as far as it
     is across z; and the cosines (m,) between the two directions.
     """
@@ -95,7 +112,7 @@ def _mean_normal(patch: Patch, tree: cKDTree, point: np.ndarray, normal: np.ndar
 # -- faces -------------------------------------------------------------------------------------------------------------
 
 
-def _places(patch: Patch, count: int, config: ProposeConfig) -> np.ndarray:
+def _places(patch: Patch, count: int, config: DockingConfig) -> np.ndarray:
     """Frames (m, 4, 4) on a patch: at its first points, which cover it evenly, z along the mean normal around."""
     likely = np.flatnonzero(patch.weights >= 0.5)
     chosen = (likely if len(likely) else np.arange(len(patch.weights)))[:count]
@@ -115,7 +132,7 @@ def _frame(z: np.ndarray, towards: np.ndarray) -> np.ndarray:
     return np.stack([x, np.cross(z, x), z], axis=1)
 
 
-def _dockings(mine: np.ndarray, theirs: np.ndarray, config: ProposeConfig) -> np.ndarray:
+def _dock_faces(mine: np.ndarray, theirs: np.ndarray, config: DockingConfig) -> np.ndarray:
     """Every frame of one piece onto every frame of the other, face to face, at every angle."""
     angles = 2 * np.pi * np.arange(config.angles) / config.angles
     docked = np.zeros((config.angles, 4, 4))  # a turn about z, then upside down
@@ -127,7 +144,7 @@ def _dockings(mine: np.ndarray, theirs: np.ndarray, config: ProposeConfig) -> np
     return every.reshape(-1, 4, 4)
 
 
-def _overlap(piece: Fragment, other: Fragment, poses: np.ndarray, probes: int, radius: float) -> np.ndarray:
+def _penetration(piece: Fragment, other: Fragment, poses: np.ndarray, probes: int, radius: float) -> np.ndarray:
     """(M,) the share of points that come to lie deep inside the other piece."""
     points = act(poses, piece.points[:probes])
     _, index = other.tree.query(points.reshape(-1, 3))
@@ -135,7 +152,7 @@ def _overlap(piece: Fragment, other: Fragment, poses: np.ndarray, probes: int, r
     return (height.reshape(points.shape[:2]) < -radius / 2).mean(axis=1)
 
 
-def _spread(poses: np.ndarray, corners: np.ndarray, config: ProposeConfig) -> np.ndarray:
+def _keep_distinct(poses: np.ndarray, corners: np.ndarray, config: DockingConfig) -> np.ndarray:
     """The first few that differ from those before them."""
     places = act(poses, corners)
     kept: list[int] = []

@@ -14,10 +14,11 @@ import pytest
 from stones import motions, moved, stone
 from typer.testing import CliRunner
 
-from eda import InputError
+from eda import InputError, load
 from eda.assembly import rank, read_pin
+from eda.budget import Stage
 from eda.cli import app, main
-from eda.cli.stages import overall
+from eda.cli.stages import STAGE_ENDS, overall_share
 from eda.output.result_files import PictureSizes
 
 QUICK = ("--samples", "2", "--steps", "2", "--solver", "rk1")
@@ -108,8 +109,20 @@ def test_a_pose_may_have_three_rows_or_four(tmp_path, rows):
 def test_a_result_that_ran_out_of_time_says_so(clouds, tmp_path):
     done = run(clouds, "-o", tmp_path / "out", *QUICK, "--time-limit", 0.01)
     assert done.exit_code in (0, 3), done.output
-    assert "stopped at the time limit" in done.output
+    assert "Stopped at the time limit" in done.output
     assert json.loads((tmp_path / "out" / "assembly.json").read_text())["stopped"] is True
+
+
+def test_a_model_without_a_calibration_is_said_to_have_none(clouds, tmp_path):
+    model = load("fracture-small")
+    model.calibrations = None
+    model.save(tmp_path / "own.safetensors")
+    done = run(clouds, "-o", tmp_path / "out", *QUICK, "--no-refine", "--model", tmp_path / "own.safetensors")
+    assert done.exit_code == 0, done.output
+    said = "The probabilities are not calibrated for this model"
+    assert said in " ".join(done.output.split())
+    assert said in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "out" / "assembly.json").read_text())["calibrated"] is False
 
 
 def test_bad_pins_are_told_apart(clouds, tmp_path):
@@ -278,12 +291,15 @@ def test_termination_while_writing_leaves_nothing(clouds, tmp_path):
 
 
 def test_progress_only_goes_forward():
-    told = (("reading", 0), ("thinning", 0.5), ("sampling", 0), ("sampling", 1), ("ranking", 0.2), ("writing", 1))
-    shares = [overall(stage, done) for stage, done in told]
+    shares = [overall_share(stage, share) for stage in Stage for share in (0, 0.5, 1)]
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert shares[-1] == 1
-    assert overall("daydreaming", 0.5) is None
+
+
+def test_the_terminal_knows_every_stage_in_order():
+    assert list(STAGE_ENDS) == list(Stage)
+    assert list(STAGE_ENDS.values()) == sorted(set(STAGE_ENDS.values()))
 
 
 def test_models_are_listed():

@@ -8,30 +8,21 @@ import pytest
 from sherds import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
-from eda.assembly import (
-    Candidate,
-    Evidence,
-    ProposeConfig,
-    RankConfig,
-    calibrate,
-    judge,
-    propose,
-    rank,
-    refine,
-)
+from eda.assembly import Alternative, DockingConfig, Evidence, Proposals, RankConfig, judge, rank, refine, regime_of
 from eda.assembly.assemblies import Assemblies, contradict, same_shape
-from eda.assembly.confidence import SHERDS, Calibration
 from eda.assembly.dock import dock_piece, merge_fragments
 from eda.assembly.pool import PoolConfig, is_connected, prune_unsupported
-from eda.assembly.rank import DOUBT
-from eda.metrics import expected_calibration_error
+from eda.assembly.search.rank import DOUBT
+from eda.budget import Budget, Stage
+from eda.calibration import Calibration
 
 DENSITY = 110.0
-QUICK = RankConfig(propose=ProposeConfig(edges=24, places=4, other_places=16, left=100, kept=12))
-SAMPLED = RankConfig(propose=None)
+QUICK = RankConfig(docking=DockingConfig(edges=24, places=4, other_places=16, left=100, kept=12))
+SAMPLED = RankConfig(docking=None)
+CONFIDENCE = regime_of("fracture").confidence
 
 
-def solved(candidate: Candidate, true: np.ndarray) -> bool:
+def solved(candidate: Alternative, true: np.ndarray) -> bool:
     degrees, distance = errors(candidate.poses, true)
     return bool(candidate.placed.all()) and degrees < 5 and distance < 0.05
 
@@ -62,14 +53,6 @@ def test_two_pieces_go_together_without_any_sample():
     assert solved(rank(evidence, no_samples(2), QUICK)[0], true)
 
 
-def test_proposals_come_near_the_solution():
-    evidence, true = taken_apart(slices(2, DENSITY))
-    relative = propose(evidence, (0, 1))
-    wanted = np.linalg.inv(true[1]) @ true[0]
-    off = [errors(np.stack([np.eye(4), r]), np.stack([np.eye(4), wanted])) for r in relative]
-    assert min(degrees for degrees, distance in off if distance < 0.3) < 30
-
-
 def test_a_foreign_piece_is_left_out():
     """A slice of another block, cut elsewhere, among samples that all claim a place for it."""
     ours, other = slices(2, DENSITY), slices(6, DENSITY, seed=4)[4]
@@ -78,13 +61,13 @@ def test_a_foreign_piece_is_left_out():
     best = rank(evidence, samples, QUICK)[0]
     assert best.unplaced == [2]
     assert errors(best.poses[:2], true[:2])[0] < 5
-    assert best.pieces[2] == 0
-    assert (best.pieces[:2] > 0).all()
+    assert best.confidence[2] == 0
+    assert (best.confidence[:2] > 0).all()
 
 
 def test_samples_are_also_refined_as_they_are(monkeypatch):
     """Where no joint is found, a sample that is nearly right still leads to the solution, without the stranger."""
-    monkeypatch.setattr(sys.modules["eda.assembly.rank"], "find_joints", lambda *given, **proposals: [])
+    monkeypatch.setattr(sys.modules["eda.assembly.search.candidates"], "find_joints", lambda *given, **proposals: [])
     ours, other = slices(3, DENSITY), slices(6, DENSITY, seed=4)[4]
     evidence, true = taken_apart([*ours, other])
     true[3] = motion(np.random.default_rng(3), 90, 0.2) @ true[0]
@@ -131,7 +114,7 @@ def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
 def test_a_piece_is_docked_to_the_rest_as_that_is_without_it():
     evidence, true = taken_apart(slices(3, DENSITY))
     one = Assemblies.of(evidence, true[None], np.ones((1, 3), dtype=bool))
-    found = dock_piece(evidence, one, 2, PoolConfig(), QUICK.propose)
+    found = dock_piece(evidence, one, 2, PoolConfig(), QUICK.docking)
     wanted = Assemblies.of(evidence, found.poses, found.placed)
     assert len(found)
     np.testing.assert_allclose(found.score, wanted.score)
@@ -150,7 +133,7 @@ def test_polishing_never_makes_an_assembly_worse(monkeypatch):
 
 def test_where_nothing_fits_nothing_is_placed():
     evidence = Evidence.of([slices(2, DENSITY)[0], slices(6, DENSITY, seed=4)[4]])
-    best = rank(evidence, no_samples(2), RankConfig(propose=None))[0]
+    best = rank(evidence, no_samples(2), RankConfig(docking=None))[0]
     assert best.unplaced == [0, 1]
     assert best.probability == 0
 
@@ -184,19 +167,19 @@ def test_the_same_question_has_the_same_answer():
     assert [c.score for c in first] == [c.score for c in second]
 
 
-def test_progress_is_told_and_after_the_deadline_samples_are_judged_as_they_are():
+def test_progress_is_told_and_when_time_is_over_samples_are_judged_as_they_are():
     evidence, true = taken_apart(slices(2, DENSITY))
-    told: list[tuple[str, float]] = []
+    told: list[tuple[Stage, float]] = []
     samples = np.stack([disturbed(true, 20, 0.1), true])
-    best, other = rank(evidence, samples, None, lambda what, done: told.append((what, done)), deadline=0.0)
+    best, other = rank(evidence, samples, budget=Budget(0.0, lambda stage, share: told.append((stage, share))))
     np.testing.assert_array_equal(best.poses, true)
     np.testing.assert_array_equal(other.poses, samples[0])
-    assert told[-1] == ("ranking", 1.0)
+    assert told[-1] == (Stage.RANK, 1.0)
 
 
-def test_after_the_deadline_nothing_is_placed_without_samples():
+def test_when_time_is_over_nothing_is_placed_without_samples():
     evidence, _ = taken_apart(slices(2, DENSITY))
-    assert rank(evidence, no_samples(2), deadline=0.0)[0].unplaced == [0, 1]
+    assert rank(evidence, no_samples(2), budget=Budget(0.0))[0].unplaced == [0, 1]
 
 
 def test_unrefined_samples_keep_their_poses():
@@ -262,9 +245,9 @@ def test_probabilities_of_assemblies_that_contradict_each_other_leave_room_for_a
     found = rank(
         evidence,
         samples,
-        RankConfig(refine=False, confidence=replace(SHERDS, assembly=sure, piece=Calibration((0.0,) * 5, 9.0, ""))),
+        RankConfig(refine=False, confidence=replace(CONFIDENCE, assembly=sure, piece=Calibration((0.0,) * 5, 9.0, ""))),
     )
-    touching = [one for one in found if one.pieces.min() > 0]  # all place all pieces, each in another way
+    touching = [one for one in found if one.confidence.min() > 0]  # all place all pieces, each in another way
     likely = 1 / (1 + np.exp(-1))
     assert [one.probability for one in touching[:3]] == pytest.approx([likely, 1 - likely, 0])
 
@@ -282,9 +265,11 @@ def test_an_assembly_is_no_likelier_than_its_least_sure_piece():
     evidence, true = taken_apart(slices(3, DENSITY))
     certain = Calibration((0.0, 0.0, 0.0), 9.0, "")
     best = rank(
-        evidence, disturbed(true, 3, 0.02)[None], RankConfig(refine=False, confidence=replace(SHERDS, assembly=certain))
+        evidence,
+        disturbed(true, 3, 0.02)[None],
+        RankConfig(refine=False, confidence=replace(CONFIDENCE, assembly=certain)),
     )[0]
-    assert best.probability == pytest.approx(best.pieces.min())
+    assert best.probability == pytest.approx(best.confidence.min())
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 4), (1, 3, 4, 4), (1, 2, 3, 4)])
@@ -316,36 +301,39 @@ def test_an_assembly_whose_equal_pieces_changed_places_has_the_same_shape():
     assert [same_shape(twins, every, 0, k) for k in range(4)] == [True, True, False, False]
 
 
-# -- confidence --------------------------------------------------------------------------------------------
-
-
-def test_calibration_recovers_the_odds_it_was_drawn_from():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(20_000, 2)) * [1, 3] + [0, 5]
-    odds = 1.5 * features[:, 0] - 0.5 * features[:, 1] + 2
-    right = rng.random(len(odds)) < 1 / (1 + np.exp(-odds))
-    fitted = calibrate(features, right, fitted="drawn", ridge=1e-6)
-    np.testing.assert_allclose(fitted.weights, [1.5, -0.5], atol=0.07)
-    assert fitted.bias == pytest.approx(2, abs=0.2)
-    assert expected_calibration_error(fitted(features), right) < 0.02
-
-
-def test_calibration_stays_finite_where_right_and_wrong_separate():
-    features = np.array([[0.0], [0.1], [0.9], [1.0]])
-    fitted = calibrate(features, np.array([0, 0, 1, 1]), fitted="four")
-    assert np.isfinite(fitted.weights).all()
-    assert (np.diff(fitted(features)) > 0).all()
-
-
-def test_calibration_refuses_what_does_not_fit():
-    with pytest.raises(InputError, match="features"):
-        calibrate(np.zeros((3, 2)), np.zeros(4), fitted="")
-
-
 def test_a_better_assembly_is_more_probable():
     evidence, true = taken_apart(slices(2, DENSITY))
     good = rank(evidence, true[None], SAMPLED)[0]
     assert judge(evidence, true[None]).score[0] > 0.6
     assert good.probability > 0.5
     assert good.joints[0, 1] == good.joints[1, 0] > 0.5
-    assert good.pieces.min() > 0.5
+    assert good.confidence.min() > 0.5
+
+
+# -- proposers -------------------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """A proposer of the user's own: it knows the solution, and nothing else."""
+
+    def __init__(self, true: np.ndarray) -> None:
+        self.true, self.asked = true, []
+
+    def propose(self, problem, budget):
+        self.asked.append(len(problem.evidence))
+
+        def of_pair(pair):
+            i, j = pair
+            return Proposals(close=(np.linalg.inv(self.true[j]) @ self.true[i])[None])
+
+        return of_pair
+
+
+def test_a_proposer_of_ones_own_is_asked_once_and_what_it_proposes_is_found():
+    evidence, true = taken_apart(slices(3, DENSITY))
+    oracle = Oracle(true)
+    best = rank(evidence, no_samples(3), RankConfig(docking=None, proposers=(oracle,)))[0]
+    assert oracle.asked == [3]
+    assert solved(best, true)
+    nobody = rank(evidence, no_samples(3), RankConfig(docking=None, proposers=()))[0]
+    assert nobody.unplaced == [0, 1, 2]

@@ -2,27 +2,25 @@
 
 import math
 import re
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.transform import Rotation
 from shapes import TINY_NETWORK, lumpy_cloud
 from stones import motions, scattered, stone
 
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
-from eda.assembly import Clouds, RankConfig, Scan
-from eda.assembly.assemble import SAMPLES_AT_ONCE, _side_by_side
-from eda.assembly.clouds import MOST_CHOSEN
+from eda.assembly import RankConfig
+from eda.assembly.proposals.flow import SAMPLES_AT_ONCE
+from eda.budget import Stage
 from eda.flow import Trajectory
 from eda.lie import SE3
 
-SAMPLED = RankConfig(propose=None)  # nothing from geometry, which is what takes time
+SAMPLED = RankConfig(docking=None)  # nothing from geometry, which is what takes time
 QUICK = AssembleConfig(samples=4, steps=4, solver="rk1", ranking=SAMPLED)
-DOCS = Path(__file__).parents[1] / "docs" / "assemble.md"
+DOCS = Path(__file__).parents[2] / "docs" / "assemble.md"
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +108,7 @@ def test_without_refinement_samples_are_judged_as_they_are(puzzle, model):
     prepared = prepare(clouds, normals, model=model)
     trajectory = prepared.sample(config)
     assembly = prepared.rank(trajectory, config)
-    samples = prepared.thinned.to_user(trajectory.final.to(torch.float64).matrix().numpy())
+    samples = prepared.model_input.to_user(trajectory.final.to(torch.float64).matrix().numpy())
     assert min(max(assembly.compare(sample)) for sample in samples) < 1e-4
     assert assembly.settings["refine"] is False
 
@@ -125,32 +123,6 @@ def test_at_the_time_limit_the_best_so_far_is_what_there_is(puzzle, model, assem
     assert not assembly.stopped
     drawn = prepare(clouds, normals, model=model).sample(hurried)
     assert drawn.final.shape == (SAMPLES_AT_ONCE, 3), "what was begun is finished, and no more"
-
-
-def test_samples_of_different_lengths_stay_at_their_end():
-    def walk(steps: int, samples: int) -> Trajectory:
-        places = torch.arange(steps * samples * 2.0).reshape(steps, samples, 2, 1).expand(-1, -1, -1, 3)
-        turns = torch.eye(3).expand(steps, samples, 2, 3, 3)
-        return Trajectory(torch.linspace(0, 1, steps)[:, None].expand(-1, samples), SE3(turns, places))
-
-    short, long = walk(3, 2), walk(5, 1)
-    both = _side_by_side([short, long])
-    assert both.poses.shape == (5, 3, 2)
-    torch.testing.assert_close(both.final.translation[:2], short.final.translation)
-    torch.testing.assert_close(both.poses.translation[2:, :2], short.final.translation.expand(3, -1, -1, -1))
-    torch.testing.assert_close(both.poses.translation[:, 2:], long.poses.translation)
-    assert both.taus.tolist()[-1] == [1, 1, 1]
-
-
-def test_an_adaptive_solver_may_take_other_steps_in_every_batch(puzzle):
-    clouds, normals, _ = puzzle
-    told: list[float] = []
-    prepared = prepare(clouds, normals, model=Eda(EdaConfig(TINY_NETWORK, num_points=120)))
-    config = AssembleConfig(samples=SAMPLES_AT_ONCE + 1, steps=4, solver="adaptive")
-    trajectory = prepared.sample(config, progress=lambda what, done: told.append(done))
-    assert trajectory.final.shape == (SAMPLES_AT_ONCE + 1, 3)
-    assert told == sorted(told)
-    assert told[-1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -190,60 +162,13 @@ def test_clouds_without_normals_are_put_together(model):
     assert distance < 0.05
 
 
-def test_normals_may_be_known_of_some_pieces():
-    (first, normals), (second, _) = lumpy_cloud(0, 300), lumpy_cloud(1, 300)
-    clouds = Clouds.of([first, torch.from_numpy(second)], [5 * normals, None])
-    np.testing.assert_allclose(clouds.normals[0], normals)
-    np.testing.assert_allclose(np.linalg.norm(clouds.normals[1], axis=1), 1)
-    assert clouds.estimated.tolist() == [False, True]
-
-
-def test_clouds_that_cannot_be_pieces_are_refused():
-    good, normals = lumpy_cloud(0, 300)
-    many = np.zeros((MOST_CHOSEN + 1, 3))
-    many[:, 0] = np.arange(len(many))
-    many[-1] = np.nan
-    for clouds, directions, message in (
-        ([good], None, "at least 2 pieces"),
-        ([good, good[:3]], None, "at least 4"),
-        ([good, many], None, "piece 1 has points with NaN"),
-        ([good, good], [normals], "2 pieces but normals for 1"),
-        ([good, good], [normals, normals[:5]], "points but"),
-        ([good, [[1, 2, 3], [1]]], None, "not an array of numbers"),
-        ([good, good], [normals, 0 * normals], "zero"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Clouds.of(clouds, directions)
-
-
-def test_millions_of_points_take_little_memory():
-    many = np.random.default_rng(0).standard_normal((2_000_000, 3))  # each its own normal, but for the length
-    tracemalloc.start()
-    few = Clouds.of([many, many], [many, many])
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [len(cloud) for cloud in few.points] == [MOST_CHOSEN, MOST_CHOSEN]
-    assert peak < many.nbytes
-    assert np.abs(few.points[0].mean(axis=0)).max() < 0.05
-    length = np.linalg.norm(few.points[0], axis=1, keepdims=True)
-    np.testing.assert_allclose(few.normals[0] * length, few.points[0])
-
-
-def test_what_is_left_out_does_not_depend_on_the_order_of_the_pieces():
-    clouds = [lumpy_cloud(seed, MOST_CHOSEN + 500)[0] for seed in (0, 1)]
-    here, there = Clouds.of(clouds, clouds, seed=3), Clouds.of(clouds[::-1], clouds[::-1], seed=3)
-    np.testing.assert_array_equal(here.points[0], there.points[1])
-    assert not np.array_equal(here.points[0], Clouds.of(clouds, clouds, seed=4).points[0])
-
-
-def test_a_model_without_a_break_head_judges_by_overlap():
+def test_a_model_for_scans_judges_by_overlap():
     network = replace(TINY_NETWORK, normals="absent")
-    model = Eda(EdaConfig(network, num_points=120))
+    model = Eda(EdaConfig(network, num_points=120, regime="scan"))
     points, _ = lumpy_cloud(2, 3000)
     clouds = [points[points[:, 0] < 0.4], points[points[:, 0] > -0.4]]
     prepared = prepare(clouds, model=model)
-    evidence = prepared.thinned.evidence(model)
-    assert isinstance(evidence.regime, Scan)
+    assert prepared.evidence.regime.name == "scan"
     assert prepared.choice.why == "given"
     config = AssembleConfig(samples=2, steps=1, solver="rk1", ranking=SAMPLED)
     in_place = Trajectory(torch.zeros(1, 2), SE3.from_matrix(_in_place(prepared).expand(1, 2, 2, 4, 4)))
@@ -253,8 +178,69 @@ def test_a_model_without_a_break_head_judges_by_overlap():
     assert np.isfinite(assemble(clouds, model=model, config=config).best.poses).all()
 
 
+def test_a_model_for_fractures_without_a_break_head_takes_any_point_for_a_break(puzzle):
+    clouds, normals, _ = puzzle
+    prepared = prepare(clouds, normals, model=Eda(EdaConfig(TINY_NETWORK, num_points=120, regime="fracture")))
+    assert prepared.evidence.regime.name == "fracture"
+    assert all((fragment.brokenness > 0).all() for fragment in prepared.evidence.fragments)
+
+
+def test_a_model_without_a_calibration_says_so(puzzle, model):
+    clouds, normals, _ = puzzle
+    config = replace(QUICK, ranking=RankConfig(refine=False))
+    own = Eda(model.config)
+    own.load_state_dict(model.state_dict())
+    found, calibrated = (assemble(clouds, normals, model=one, config=config) for one in (own, model))
+    assert not found.calibrated
+    assert found.as_dict()["calibrated"] is False
+    assert "not calibrated" in found.why
+    assert any("not calibrated" in note for note in found.notes)
+    assert found.best.probability == calibrated.best.probability, "those of the model that ships stand in"
+    assert calibrated.calibrated
+    assert calibrated.notes == []
+    assert "calibrated" not in calibrated.why
+
+
+def test_the_calibration_of_the_model_is_used(puzzle, model):
+    clouds, normals, _ = puzzle
+    own = Eda(model.config)
+    own.load_state_dict(model.state_dict())
+    own.calibrations = {kind: replace(one, bias=-50.0) for kind, one in model.calibrations.items()}
+    found = assemble(clouds, normals, model=own, config=replace(QUICK, ranking=RankConfig(refine=False)))
+    assert found.calibrated
+    assert found.best.probability < 1e-6
+    own.calibrations = {"joint": model.calibrations["joint"]}
+    with pytest.raises(InputError, match="no calibration of 'piece' for the regime fracture"):
+        assemble(clouds, normals, model=own, config=QUICK)
+
+
+def test_the_encoder_runs_once_for_the_break_head_and_all_samples(puzzle, model, monkeypatch):
+    """And so do correspondences and hypotheses; with pins, the pieces that they merge are encoded too."""
+    clouds, normals, truth = puzzle
+    calls, descend, match = [], model.network.descend, model.network.match
+    monkeypatch.setattr(model.network, "descend", lambda *given: calls.append("encoder") or descend(*given))
+    monkeypatch.setattr(model.network, "match", lambda *given: calls.append("correspondences") or match(*given))
+    config = replace(QUICK, samples=2 * SAMPLES_AT_ONCE, ranking=RankConfig(refine=False))
+    assemble(clouds, normals, model=model, config=config)
+    assert sorted(calls) == ["correspondences", "encoder"]
+    calls.clear()
+    assemble(clouds, normals, pins={0: truth[0], 1: truth[1]}, model=model, config=config)
+    assert sorted(calls) == ["correspondences", "encoder", "encoder"]
+
+
+def test_every_stage_is_reported_as_a_stage(puzzle, model):
+    clouds, normals, _ = puzzle
+    told: list[Stage] = []
+    config = replace(QUICK, samples=2, ranking=RankConfig())
+    assemble(clouds, normals, model=model, config=config, progress=lambda stage, share: told.append(stage))
+    assert all(isinstance(stage, Stage) for stage in told)
+    assert set(told) == set(Stage) - {Stage.READ, Stage.MATCH, Stage.WRITE}
+    first = [told.index(stage) for stage in Stage if stage in told]
+    assert first == sorted(first), "stages begin in the order in which they are declared"
+
+
 def _in_place(prepared) -> torch.Tensor:
-    return torch.from_numpy(prepared.thinned.from_user(np.tile(np.eye(4), (2, 1, 1))))
+    return torch.from_numpy(prepared.model_input.from_user(np.tile(np.eye(4), (2, 1, 1))))
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------------
@@ -265,38 +251,6 @@ def assembly(puzzle, model) -> Assembly:
     clouds, normals, _ = puzzle
     patient = replace(QUICK, ranking=RankConfig(refine=False), time_limit=1e6)
     return assemble(clouds, normals, model=model, config=patient)
-
-
-def test_a_motion_of_the_whole_makes_no_difference(assembly):
-    whole = motions(Rotation.random(1, random_state=1).as_matrix(), np.array([[300.0, 0, -50]]))
-    assert max(assembly.compare(whole @ assembly.best.poses)) < 1e-6
-    assert assembly.compare(assembly) == assembly.compare(assembly.best) == assembly.compare(assembly.best.poses)
-
-
-def test_a_turned_piece_makes_a_difference_that_is_known(assembly):
-    """Turned about its own middle by ten degrees: the others are off by that angle as it sees them."""
-    middles = np.stack([cloud.mean(axis=0) for cloud in assembly.clouds.points])
-    places = np.einsum("nij,nj->ni", assembly.best.poses[:, :3, :3], middles) + assembly.best.poses[:, :3, 3]
-    axis = np.cross(places[0] - places[1], places[0] - places[2])  # so both others move by the whole angle
-    turn = Rotation.from_rotvec(math.radians(10) * axis / np.linalg.norm(axis)).as_matrix()
-    other = assembly.best.poses.copy()
-    other[0] = motions(turn[None], (places[0] - turn @ places[0])[None])[0] @ other[0]
-    moved = 2 * math.sin(math.radians(5)) * np.linalg.norm(places[1:] - places[0], axis=1).sum()
-    degrees, distance = assembly.compare(other)
-    assert degrees == pytest.approx(10 * 4 / 6), "four of six ordered pairs"
-    assert distance == pytest.approx(moved / 6 / assembly.size)
-
-
-def test_only_what_is_placed_in_both_is_compared(assembly):
-    best = assembly.best
-    away = best.poses.copy()
-    away[0, :3, 3] += 1000
-    left_out = replace(best, poses=away, placed=np.array([False, True, True]))
-    assert max(assembly.compare(left_out)) < 1e-9
-    with pytest.raises(InputError, match="fewer than two"):
-        assembly.compare(replace(best, placed=np.array([False, False, True])))
-    with pytest.raises(InputError, match="expected motions"):
-        assembly.compare(best.poses[:2])
 
 
 def test_every_field_of_the_record_is_documented(assembly):
