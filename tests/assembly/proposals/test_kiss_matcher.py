@@ -15,6 +15,7 @@ from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.groups import groups_of
 from eda.assembly.proposals import match
+from eda.assembly.proposals.base import merge_pair_poses
 from eda.assembly.proposals.kiss_matcher import is_installed
 from eda.assembly.regimes import regime_of
 from eda.cloud import estimate_normals
