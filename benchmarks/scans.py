@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from eda import assemble
 from eda.assembly import expected_calibration_error
-from eda.data.packs import ThreeDMatchPack
+from eda.data.readers.threedmatch_pack import ThreeDMatchPack
 
 RIGHT_DEGREES, RIGHT_METRES = 15, 0.3
 LISTS = {"over 30 %": ("3DMatch", 0.3, 1.0), "10 to 30 %": ("3DLoMatch", 0.1, 0.3)}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from places import assert_near, piece_alone, puzzle_of, times_of
 from reference import stirred
-from shapes import TINY_NETWORK
+from support.shapes import TINY_NETWORK
 from torch import Tensor
 
 from eda import Eda, EdaConfig, Pieces

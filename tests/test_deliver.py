@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
-from data_files import acted, box, random_motion
 from PIL import Image
-from shapes import lumpy_cloud
+from support.data_files import acted, box, random_motion
+from support.shapes import lumpy_cloud
 from test_report import contents
 
 from eda import InputError

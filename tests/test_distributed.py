@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from datasets import command_of, dataset_of, lumpy_example, tiny_run
 from places import MATCHED
 from safetensors.torch import load_file, save_file
+from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
 
 import eda.cli
 import eda.train

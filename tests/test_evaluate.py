@@ -10,7 +10,7 @@ import pytest
 import torch
 import trimesh
 from reference import random_motions
-from shapes import TINY_NETWORK, lumpy_cloud
+from support.shapes import TINY_NETWORK, lumpy_cloud
 
 from eda import SE3, Eda, EdaConfig, InputError
 from eda.data import Example

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import trimesh
 import typer
-from shapes import TINY_NETWORK, lumpy_cloud
+from support.shapes import TINY_NETWORK, lumpy_cloud
 from typer.testing import CliRunner
 
 from eda import Eda, EdaConfig, InputError, Pieces
@@ -211,12 +211,12 @@ def test_exported_inputs_can_be_read_as_pieces(run, dataset, tmp_path):
         (["--data", "DATA", "--model", "MODEL", "--limit", "0"], "--limit"),
         (["--model", "MODEL"], "--data"),
         (["--data", "fracture:puzzles"], "KEY=VALUE"),
-        (["--data", "fracture:puzzles=few"], "puzzles=few: expected something like 1"),
+        (["--data", "fracture:puzzles=few"], "puzzles must be a whole number, such as 100, got 'few'"),
         (["--data", "fracture:puzzles=0"], "puzzles must be a whole number"),
         (["--data", "fracture:seed=-1"], "seed must be a whole number"),
         (["--data", "fracture:shapes=unicorn"], "unicorn"),
         (["--data", "fracture:meshes=nowhere"], "nowhere"),
-        (["--data", "fracture:colour=blue"], "no setting colour"),
+        (["--data", "fracture:colour=blue"], "fracture has no setting 'colour'"),
         (["--data", "ply:nowhere"], "nowhere: not there"),
         (["--data", "ply:DATA,split=all,colour=blue"], "no option 'colour'"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from attending import DOUBLE, SINGLE, Case, assert_near, assert_same, out_of_order, refuse, scattered
-from shapes import TINY, lumpy_puzzle
+from support.shapes import TINY, lumpy_puzzle
 from torch import Tensor
 
 import eda.native

@@ -8,7 +8,7 @@ import pytest
 import torch
 from reference import random_motions
 from scipy.spatial.transform import Rotation
-from shapes import lumpy_cloud
+from support.shapes import lumpy_cloud
 
 from eda import SE3, InputError
 from eda.metrics import (

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from reference import haar_rotations
-from shapes import lumpy_cloud
+from support.shapes import lumpy_cloud
 
 from eda import InputError
 from eda.view.colors import PIECES

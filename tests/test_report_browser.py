@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from shapes import lumpy_cloud
+from support.shapes import lumpy_cloud
 from test_report import HOSTILE, rigid
 
 from eda.view.colors import FOREIGN, PIECES, confidence_colors

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from shapes import lumpy_cloud, lumpy_puzzle
+from support.shapes import lumpy_cloud, lumpy_puzzle
 
 from eda import SE3, InputError
 from eda.data import OUTER, Example

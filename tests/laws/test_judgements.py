@@ -11,7 +11,7 @@ from arranged import arrangements_of, leaving, pair_matrix
 from arranged import moved as brought
 from places import drawn, pairs_of, poses_of, with_and_without_mates
 from scipy.spatial.transform import Rotation
-from shapes import seeded
+from support.shapes import seeded
 from torch import Tensor, nn
 from ways import path_of, pieces_of
 

@@ -8,7 +8,7 @@ import torch
 from matchers import CASES, field_of, known, proposed, ragged
 from places import MATCHED, assert_near, model_of, piece_alone, poses_of, puzzle_of, times_of, with_and_without_mates
 from reference import haar_rotations
-from shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, load

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matchers import MATES, known, ragged
 from places import assert_near, model_of, poses_of, puzzle_of, times_of, with_and_without_mates
-from shapes import lumpy_puzzle, seeded
+from support.shapes import lumpy_puzzle, seeded
 
 from eda import Eda, Pieces
 

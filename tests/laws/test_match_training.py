@@ -6,7 +6,7 @@ import pytest
 import torch
 from matchers import matched, proposed, ragged
 from places import assert_near, drawn, model_of, poses_of, times_of, with_and_without_mates
-from shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
+from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle

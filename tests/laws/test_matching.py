@@ -11,7 +11,7 @@ import torch
 from matchers import matched
 from places import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
 from reference import invariants, looked
-from shapes import lumpy_cloud, lumpy_puzzle, seeded
+from support.shapes import lumpy_cloud, lumpy_puzzle, seeded
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces

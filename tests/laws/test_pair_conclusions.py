@@ -6,7 +6,7 @@ import torch
 from paired import known, model_of
 from places import assert_near, puzzle_of, times_of
 from reference import haar_rotations
-from shapes import TINY_NETWORK, poses_of, seeded
+from support.shapes import TINY_NETWORK, poses_of, seeded
 from torch import Tensor
 
 from eda import SE3

@@ -17,7 +17,7 @@ from paired import (
 )
 from places import assert_near, puzzle_of, times_of
 from reference import invariants, looked, stirred
-from shapes import lumpy_pieces, poses_of, seeded
+from support.shapes import lumpy_pieces, poses_of, seeded
 from torch import Tensor
 
 from eda import SE3, Pieces

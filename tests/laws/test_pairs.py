@@ -6,7 +6,7 @@ import pytest
 import torch
 from paired import assert_same_knowledge, in_all_variants, known, model_of, pairs_of, ragged, with_and_without_time
 from places import assert_near, piece_alone, times_of
-from shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, poses_of, seeded
+from support.shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, poses_of, seeded
 from torch import Tensor, nn
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces

@@ -22,7 +22,7 @@ from places import (
 )
 from reference import haar_rotations
 from scipy.spatial.transform import Rotation
-from shapes import seeded
+from support.shapes import seeded
 from torch import Tensor
 
 from eda import SE3

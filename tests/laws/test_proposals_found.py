@@ -8,7 +8,7 @@ import pytest
 import torch
 from places import by_hand, centers_of, drawn, matches_by_hand, pairs_of, poses_of, unit
 from scipy.spatial.transform import Rotation
-from shapes import seeded
+from support.shapes import seeded
 from torch import Tensor
 
 from eda import SE3

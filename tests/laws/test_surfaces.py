@@ -9,7 +9,7 @@ import torch
 from places import assert_near, drawn, poses_of
 from sampled import SPACING, cases, exact, in_all_cases, moved, pair_of, plane, random_surface
 from scipy.spatial.distance import cdist
-from shapes import seeded
+from support.shapes import seeded
 from torch import Tensor
 
 from eda import SE3

@@ -2,7 +2,7 @@
 
 import pytest
 from model_files import NAME
-from shapes import TINY
+from support.shapes import TINY
 
 from eda import Eda
 

@@ -9,7 +9,7 @@ import torch
 from model_files import NAME, header, network, settings, written
 from safetensors import safe_open
 from safetensors.torch import load_file
-from shapes import TINY, lumpy_pieces
+from support.shapes import TINY, lumpy_pieces
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, load
 from eda.model import FILE_VERSION

@@ -8,7 +8,7 @@ import pytest
 import torch
 from disks import full_disk
 from model_files import NAME, WEIGHT
-from shapes import TINY
+from support.shapes import TINY
 
 from eda import Eda, InputError, load
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from datasets import tiny_run
 from runs import ALONE, numbers, trained
+from support.datasets import tiny_run
 from torch import Tensor
 
 import eda.model
 from eda import SE3
 from eda.data.augment import Augmentation
-from eda.data.loader import Batch
+from eda.data.storage.loader import Batch
 from eda.train import DataConfig, OptimizerConfig, Run, join
 from eda.train.loop import Objective, learning_rate
 

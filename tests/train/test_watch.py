@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from datasets import lumpy_example, tiny_run
 from runs import ALONE, Killed, assert_same_bits, silent, trained
+from support.datasets import lumpy_example, tiny_run
 from torch import Tensor
 
 import eda.train.watch
 from eda import SE3, Eda, InputError
-from eda.data.loader import Batch
+from eda.data.storage.loader import Batch
 from eda.train import OptimizerConfig, Run, TrainConfig, WatchConfig, Watcher
 from eda.train.loop import Objective
 from eda.train.watch import NAMES, SPIKE, Step

@@ -39,9 +39,9 @@ class Augmentation:
         if self.keep < 1:
             example = crop(example, self.keep, rng)
         if self.mirror and rng.random() < self.mirror:  # who asks for none draws as before
-            example = mirrored(example)
+            example = mirror_image(example)
         if self.noise or self.tilt:
-            example = noisy(example, self.noise * rng.random(), self.tilt * rng.random(), rng)
+            example = add_noise(example, self.noise * rng.random(), self.tilt * rng.random(), rng)
         if rng.random() < self.drop and example.num_pieces > 2:
             example = without_piece(example, int(rng.integers(example.num_pieces)))
         if rng.random() < self.foreign and another is not None:
@@ -61,7 +61,7 @@ def crop(example: Example, keep: float, rng: np.random.Generator) -> Example:
     return replace(example, gaps=None).rows(np.concatenate(chosen), np.array(sizes, dtype=np.int64))
 
 
-def mirrored(example: Example) -> Example:
+def mirror_image(example: Example) -> Example:
     """The mirror image; which plane is the mirror does not matter, since a turn of the whole does not."""
     flip = np.array([-1, 1, 1], dtype=np.float32)
     return replace(
@@ -69,7 +69,7 @@ def mirrored(example: Example) -> Example:
     )
 
 
-def noisy(example: Example, noise: float, tilt: float, rng: np.random.Generator) -> Example:
+def add_noise(example: Example, noise: float, tilt: float, rng: np.random.Generator) -> Example:
     """Points moved and normals tilted, each by chance of its own, as a worse sensor would have seen them."""
     points, normals = example.points + noise * rng.normal(size=example.points.shape), example.normals
     if normals is not None:

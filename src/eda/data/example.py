@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eda.cloud import farthest_points_and_gaps
+from eda.cloud import estimate_normals, farthest_points_and_gaps
 from eda.errors import InputError
 from eda.pieces import MIN_POINTS, Puzzle
+
+NEIGHBORS = 16  # nearest points by which readers estimate the normals that a cloud does not have
 
 # Labels of `contact` that are not the index of a piece.
 OUTER = -1  # on the object's own surface
@@ -108,6 +110,16 @@ class Example:
             contact=None if self.contact is None else self.contact[chosen],
             gaps=None if self.gaps is None else self.gaps[chosen],
         )
+
+    def with_normals(self, neighbors: int = NEIGHBORS) -> Example:
+        """The example with its own normals, or else with normals estimated from so many nearest points of a piece.
+
+        The signs of estimated normals are a guess. With `neighbors` 0 nothing is estimated.
+        """
+        if self.normals is not None or not neighbors:
+            return self
+        estimated = [estimate_normals(cloud, neighbors) for cloud in self.clouds()]
+        return replace(self, normals=np.concatenate(estimated).astype(np.float32))
 
     def ordered(self) -> Example:
         """The points of every piece in farthest-point order, each with its gap: how far those before it were.

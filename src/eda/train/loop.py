@@ -21,8 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from eda.data import Dataset
-from eda.data.batches import BatchPlan
-from eda.data.loader import Batch, Graphs, Loader
+from eda.data.storage.batches import BatchPlan
+from eda.data.storage.loader import Batch, Graphs, Loader
 from eda.errors import InputError
 from eda.model import Eda, Labels
 from eda.train.checkpoint import load_state, save_state

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.data.piece_files import PieceFile
-from eda.data.piece_files.piece import Geometry, joined
-from eda.data.piece_files.trimeshes import load_mesh
-from eda.data.piece_files.writing import write_ply
-from eda.data.reading import moved, reading
+from eda.data.piece_files.piece_file import Geometry, join_geometries
+from eda.data.piece_files.ply import write_ply
+from eda.data.piece_files.trimesh_formats import load_mesh
+from eda.data.reading import move_points, reading
 from eda.errors import InputError
 from eda.view.figures import Given
 
@@ -41,7 +41,7 @@ def write_whole(pieces: Sequence[Given], poses: np.ndarray, colors: np.ndarray, 
     import trimesh
 
     each = zip(_meshes_or_clouds(pieces), poses, colors, strict=True)
-    whole = joined([_painted(_moved(geometry, pose), color) for geometry, pose, color in each])
+    whole = join_geometries([_painted(_moved(geometry, pose), color) for geometry, pose, color in each])
     write_ply(folder / "assembled.ply", whole)
     if whole.faces is None:
         shape: Any = trimesh.PointCloud(whole.points, colors=whole.colors)
@@ -52,7 +52,7 @@ def write_whole(pieces: Sequence[Given], poses: np.ndarray, colors: np.ndarray, 
 
 def _moved(geometry: Geometry, pose: np.ndarray) -> Geometry:
     turned = None if geometry.normals is None else geometry.normals @ pose[:3, :3].T
-    return geometry._replace(points=moved(geometry.points, pose), normals=turned)
+    return geometry._replace(points=move_points(geometry.points, pose), normals=turned)
 
 
 def _painted(geometry: Geometry, color: np.ndarray) -> Geometry:
@@ -106,7 +106,7 @@ def _parts(file: PieceFile, loaded: Any) -> list[Part]:
     if file.scene_index is None:
         return parts
     near, tree = _SAME * np.abs(file.points).max(), cKDTree(file.points)
-    own = [(shape, place) for shape, place in parts if tree.query(moved(shape.vertices, place))[0].max() <= near]
+    own = [(shape, place) for shape, place in parts if tree.query(move_points(shape.vertices, place))[0].max() <= near]
     return own if sum(len(shape.vertices) for shape, _ in own) == len(file.points) else []
 
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from eda.data.piece_files.piece import Geometry, joined
+from eda.data.piece_files.piece_file import Geometry, join_geometries
 from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 
@@ -92,7 +92,7 @@ class _Scene:
         parts = [part for part in parts if part.faces is not None] or parts
         if not parts:
             return None
-        return _placed(joined(parts), place)._replace(label=str(node.get("name") or mesh.get("name") or ""))
+        return _placed(join_geometries(parts), place)._replace(label=str(node.get("name") or mesh.get("name") or ""))
 
     def _primitive(self, primitive: dict[str, Any]) -> Geometry | None:
         mode, attributes = primitive.get("mode", _TRIANGLES), primitive["attributes"]

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from eda.data.piece_files.piece import Geometry
+from eda.data.piece_files.piece_file import Geometry
 from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 

@@ -4,6 +4,6 @@ In: a seed, and objects to put about. Out: for every item one room, and some pai
 nothing in common to nearly the same view. All lengths are in metres, all angles in radians, and z points up.
 """
 
-from eda.data.rooms.source import RoomSource
+from eda.data.rooms.room_source import RoomSource
 
 __all__ = ["RoomSource"]

@@ -11,8 +11,8 @@ import math
 import numpy as np
 from scipy.ndimage import maximum_filter
 
+from eda.data.meshes import Mesh
 from eda.data.rooms.chance import Rng
-from eda.data.solids import Mesh
 
 _CELL = 0.05  # metres, of the map of heights
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.data.rooms.camera import Frame, looking
 from eda.data.rooms.chance import Rng
+from eda.data.rooms.depth_camera import Frame, looking
 from eda.data.rooms.ground import Ground
 
 _DOWN = math.radians(-23)  # one who scans a room looks down

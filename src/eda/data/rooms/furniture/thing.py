@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from eda.data.meshes import Mesh
 from eda.data.rooms.chance import Rng
 from eda.data.rooms.forms import box
-from eda.data.solids import Mesh
 
 
 class Top(NamedTuple):
