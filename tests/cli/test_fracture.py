@@ -2,8 +2,8 @@
 
 import json
 import shutil
+from dataclasses import replace
 
-import numpy as np
 import pytest
 import typer
 from support.solid_oracles import BOX, BOX_FACES, box_mesh, is_closed, stl
@@ -16,7 +16,7 @@ from eda.data.fracture.generator import FractureConfig
 from eda.data.fracture.puzzle_folders import write_puzzles
 from eda.data.fracture.shapes import HELD_OUT_KINDS
 from eda.data.meshes import Mesh
-from eda.data.readers.rectified_point_flow import read_ply
+from eda.data.piece_files import read_as_one
 from eda.errors import InputError
 
 FEW = FractureSource(FractureConfig(min_pieces=3, max_pieces=3), seed=1, shapes=("stone", "key"))
@@ -45,8 +45,8 @@ def test_a_folder_holds_the_pieces_in_place_and_the_truth(tmp_path):
     truth = json.loads((tmp_path / name / "truth.json").read_text())
     assert truth["name"] == name
     for entry, piece in zip(truth["pieces"], broken.pieces, strict=True):
-        part = read_ply(tmp_path / name / entry["file"])
-        mesh = Mesh(np.asarray(part.vertices, dtype=np.float64), np.asarray(part.faces))
+        part = read_as_one(tmp_path / name / entry["file"])
+        mesh = Mesh(part.points, part.faces)
         assert is_closed(mesh)
         assert mesh.volume == pytest.approx(piece.mesh.volume, rel=1e-5)
         assert entry["volume"] == pytest.approx(piece.mesh.volume)
@@ -77,13 +77,13 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch):
 
 def test_a_folder_of_other_puzzles_is_left_alone(tmp_path):
     write_puzzles(few(1), tmp_path / "mine")
-    with pytest.raises(InputError, match="mine: holds other puzzles"):
+    with pytest.raises(InputError, match="mine: holds another dataset"):
         write_puzzles(few(2), tmp_path / "mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="full: not empty"):
         write_puzzles(few(1), tmp_path / "full")
-    with pytest.raises(InputError, match=r"letter\.txt: cannot be written"):
+    with pytest.raises(InputError, match=r"letter\.txt: not a folder"):
         write_puzzles(few(1), tmp_path / "full" / "letter.txt")
 
 

@@ -12,7 +12,7 @@ from support.solid_oracles import both, box_mesh, inside_out, is_closed, num_bod
 from eda.data import LOST, OUTER, Example
 from eda.data.fracture.fracture_source import FractureSource
 from eda.data.fracture.generator import Fracture, FractureConfig, fracture
-from eda.data.fracture.labelled_points import Surface, sampled
+from eda.data.fracture.labelled_points import PieceSurface, label_points
 from eda.data.meshes import Mesh
 from eda.errors import InputError
 
@@ -181,8 +181,8 @@ def test_what_touched_a_missing_piece_is_lost():
 
 def test_breaks_too_small_for_any_point_leave_every_point_outside():
     mesh = box_mesh()
-    pieces = [Surface(mesh, np.full(len(mesh.faces), -1))] * 2
-    example = sampled("two boxes", pieces, frozenset(), [], 100, 0.1, np.random.default_rng(0))
+    pieces = [PieceSurface(mesh, np.full(len(mesh.faces), -1))] * 2
+    example = label_points("two boxes", pieces, frozenset(), [], 100, 0.1, np.random.default_rng(0))
     assert (example.contact == OUTER).all()
 
 
@@ -228,11 +228,11 @@ def same(a: Example, b: Example) -> bool:
 
 def test_a_number_gives_the_same_puzzle_in_any_order_and_process():
     there = [SMALL[item] for item in (0, 1, 2)]
-    again = [pickle.loads(pickle.dumps(SMALL))(item)[0] for item in (2, 0)]
+    again = [pickle.loads(pickle.dumps(SMALL))[item] for item in (2, 0)]
     assert same(there[2], again[0])
     assert same(there[0], again[1])
     assert not same(there[0], there[1])
-    assert not same(there[0], dataclasses.replace(SMALL, seed=2)(0)[0])
+    assert not same(there[0], dataclasses.replace(SMALL, seed=2)[0])
 
 
 def test_points_and_meshes_are_of_the_same_puzzle():

@@ -178,7 +178,7 @@ def test_a_pack_whose_tables_do_not_fit(pack):
     with np.load(pack / "meshes.npz") as file:
         arrays = dict(file)
     np.savez(pack / "meshes.npz", **{**arrays, "face_offset": arrays["face_offset"] + 1})
-    with pytest.raises(InputError, match="face_offset does not fit faces_u16"):
+    with pytest.raises(InputError, match="face_offset must rise from 0 to"):
         open_meshes(pack)
 
 

@@ -5,14 +5,17 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 from support.data_files import row_of_boxes, write_compressed, write_decompressed, write_obj, write_split
 
 from eda.data.contact_labels import contact_labels
 from eda.data.example import OUTER
-from eda.data.meshes import Mesh, cancel_opposite_faces, make_one_sided, merge_vertices, sample_surfaces
+from eda.data.mesh_samples import sample_surfaces
+from eda.data.meshes import Mesh, cancel_opposite_faces, make_one_sided, merge_vertices
 from eda.data.readers.breaking_bad import BreakingBad, read_compressed, read_decompressed, read_obj
 from eda.data.source import LeftOut
 from eda.errors import InputError
+from eda.recipes import RECIPES
 
 WIDTHS = (1.0, 1.0, 0.5, 1.5)
 FRACTURES = {"fractured_0": (0, 0, 1, 1), "mode_0": (0, 1, 1, 2)}
@@ -49,7 +52,7 @@ def test_pieces_lie_where_they_were_cut(root):
     assert left.max() == pytest.approx(right.min(), abs=1e-5)
     assert left.max() - left.min() == pytest.approx(2, abs=0.01)
     # Each has 10 units of surface, of 20 in all.
-    assert example.sizes.tolist() == [2000, 2000]
+    assert example.sizes.tolist() == [5000, 5000]
 
 
 def test_no_point_lies_on_a_wall_between_cells(root):
@@ -80,6 +83,34 @@ def test_contact_is_what_lies_on_the_cuts(root):
         expected[on_cut & (piece == high)] = low
     assert (expected >= 0).sum() > 500
     assert (example.contact == expected).mean() > 0.999
+
+
+def test_a_grid_has_one_point_in_every_cube(root):
+    """Of boxes with 20 units of surface in all; a cube that a surface only grazes may be missed, or counted twice."""
+    example = BreakingBad(root, grid=0.1)[0]
+    for cloud in example.clouds():
+        cells = np.floor((cloud - cloud.min(axis=0)) / 0.1 + 1e-4)
+        assert len(np.unique(cells, axis=0)) > 0.95 * len(cloud)
+        assert cKDTree(cloud).query(cloud, 2)[0][:, 1].max() < 0.2
+    assert len(example.points) == pytest.approx(20 / 0.1**2, rel=0.2)
+    finer = BreakingBad(root, grid=0.05)[0]
+    assert len(finer.points) == pytest.approx(20 / 0.05**2, rel=0.1)
+
+
+def test_contact_on_a_grid_is_what_lies_on_the_cut(root):
+    example = BreakingBad(root, grid=0.1)[0]  # cut at x = 2 of [0, 4]
+    x = example.points[:, 0] - example.points[:, 0].min()
+    np.testing.assert_array_equal(example.contact != OUTER, np.abs(x - 2) < 1e-4)
+
+
+def test_a_piece_has_at_most_so_many_points(root):
+    whole, few = BreakingBad(root, grid=0.05)[0], BreakingBad(root, grid=0.05, max_piece_points=2500)[0]
+    assert (whole.sizes > 2500).all()
+    assert few.sizes.tolist() == [2500, 2500]
+
+
+def test_the_reader_gives_as_many_points_as_the_papers_recipe_wants(root):
+    assert len(BreakingBad(root)[0].points) >= RECIPES["breaking-bad"]().model.num_points
 
 
 def test_a_seed_gives_the_same_points_whatever_else_is_read(root):

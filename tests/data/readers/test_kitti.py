@@ -46,7 +46,7 @@ def test_scans_come_together_in_the_world(root, world):
     assert example.name == "00/000000-000004"
     expected = np.concatenate([world[1][0], world[1][4]])
     np.testing.assert_allclose(example.points, expected - expected.mean(axis=0), atol=1e-3)
-    assert example.normals is None
+    assert example.normals is not None
 
 
 def test_runs_of_consecutive_kept_frames(root):

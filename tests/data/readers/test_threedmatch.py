@@ -73,7 +73,7 @@ def assert_assembled(example, numbers) -> None:
     assert example.sizes.tolist() == [len(in_scene(k)) for k in numbers]
     distances = [np.linalg.norm(points[:, None] - points, axis=-1) for points in (whole, example.points)]
     np.testing.assert_allclose(distances[0], distances[1], atol=1e-4)
-    assert example.normals is None
+    assert example.normals is not None
 
 
 @pytest.mark.parametrize("layout", [predator, geotransformer])

@@ -71,7 +71,7 @@ def test_normals_are_estimated_before_fragments_are_thinned_and_turn_with_them(t
     clouds = [acted(np.linalg.inv(pose), plane) for pose in poses]
     row = {"src": 1, "tgt": 0, "T": (np.linalg.inv(poses[0]) @ poses[1])[:3].ravel().tolist(), "overlap": 1.0}
     write_fragment_pack(tmp_path, NAMES[:2], clouds, poses, {"3DMatch": [row]})
-    assert ThreeDMatchPack(tmp_path)[0].normals is None
+    assert ThreeDMatchPack(tmp_path, neighbors=0)[0].normals is None
     example = ThreeDMatchPack(tmp_path, grid=0.2, neighbors=8)[0]
     assert (example.sizes < 60).all()
     in_scene = example.normals @ poses[0][:3, :3].T

@@ -17,9 +17,9 @@ import eda.cli
 from eda.data import Dataset, Plan, RoomSource, build, open_examples, open_meshes
 from eda.data.meshes import Mesh
 from eda.data.rooms.building import _object, room
-from eda.data.rooms.depth_camera import looking, visible
-from eda.data.rooms.room_surface import Sampled
-from eda.data.rooms.scan_fusion import scanned
+from eda.data.rooms.depth_camera import camera_frame, visible
+from eda.data.rooms.room_surface import SurfacePoints
+from eda.data.rooms.scan_fusion import scan_surface
 from eda.data.rooms.walk import paths
 from eda.data.source import LeftOut
 from eda.errors import InputError
@@ -53,7 +53,7 @@ def small():
 def pairs():
     """Pairs as training gets them, of two rooms."""
     source = RoomSource(7)
-    return source(0) + source(1)
+    return source.pairs_of_room(0) + source.pairs_of_room(1)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def walked():
     rng = np.random.default_rng([7, 0])
     ground, surface = room(rng, None)
     ways = paths(rng, ground, 5)
-    return surface, ways, [scanned(surface, way, rng) for way in ways]
+    return surface, ways, [scan_surface(surface, way, rng) for way in ways]
 
 
 # -- chance ------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def test_a_room_depends_on_its_seed_and_number_alone(small):
 def test_a_worker_makes_the_same_room(small):
     """In a fresh interpreter, to which the source is sent."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert same(pool.submit(SMALL, 1).result(), small[1])
+        assert same(pool.submit(SMALL.pairs_of_room, 1).result(), small[1])
 
 
 def test_the_rooms_of_a_seed_stay_what_they_are():
@@ -167,7 +167,7 @@ def test_of_a_cell_there_is_one_point(walked):
     exact = RoomSource(misfit=(0, 0))
     for scan in walked[2]:
         assert len(np.unique(np.floor(scan.points / 0.05), axis=0)) == len(scan.points)
-        given, _ = exact._given(scan, np.random.default_rng(0))
+        given, _ = exact._placed_scan(scan, np.random.default_rng(0))
         local = (given - scan.frame.place) @ scan.frame.turn
         cells = np.floor((local - scan.points.min(axis=0)) / 0.075 + 1e-9)
         assert len(np.unique(cells, axis=0)) == len(given) < 0.8 * len(scan.points)
@@ -214,14 +214,14 @@ def wall(x, y=(-1.0, 1.0), *, facing=-1.0, reach=9.0):
     across, up = (v.ravel() for v in np.meshgrid(np.arange(*y, 0.02), np.arange(0.4, 1.6, 0.02)))
     points = np.stack([np.full(len(across), x), across, up], axis=1)
     normals = np.tile([facing, 0, 0], (len(points), 1))
-    return Sampled(points.astype("f4"), normals.astype("f4"), np.full(len(points), reach, dtype="f4"))
+    return SurfacePoints(points.astype("f4"), normals.astype("f4"), np.full(len(points), reach, dtype="f4"))
 
 
 def both(first, second):
-    return Sampled(*(np.concatenate(arrays) for arrays in zip(first, second, strict=True)))
+    return SurfacePoints(*(np.concatenate(arrays) for arrays in zip(first, second, strict=True)))
 
 
-AHEAD = looking(np.array([0.0, 0.0, 1.0]), yaw=0.0, pitch=0.0, roll=0.0)
+AHEAD = camera_frame(np.array([0.0, 0.0, 1.0]), yaw=0.0, pitch=0.0, roll=0.0)
 
 
 def test_a_wall_hides_what_is_behind_it():
@@ -260,7 +260,7 @@ def test_what_cannot_be_measured(surface, why):
 
 
 def test_a_camera_looks_where_it_is_told():
-    frame = looking(np.array([1.0, 2.0, 1.5]), yaw=np.pi / 2, pitch=-0.3, roll=0.0)
+    frame = camera_frame(np.array([1.0, 2.0, 1.5]), yaw=np.pi / 2, pitch=-0.3, roll=0.0)
     np.testing.assert_allclose(frame.turn @ frame.turn.T, np.eye(3), atol=1e-12)
     assert np.linalg.det(frame.turn) == pytest.approx(1)
     np.testing.assert_allclose(frame.turn[:, 2], [0, np.cos(0.3), -np.sin(0.3)], atol=1e-12)
@@ -288,7 +288,7 @@ def test_objects_of_any_unit_are_put_about(crates):
     _, surface = room(np.random.default_rng(1), objects)
     assert np.ptp(surface.points, axis=0).max() < 12
     with_crates, without = RoomSource(7, objects, scans=3, pairs=2), RoomSource(7, scans=3, pairs=2)
-    assert not same(with_crates(0), without(0))
+    assert not same(with_crates.pairs_of_room(0), without.pairs_of_room(0))
     assert with_crates.description()["objects"] == ["crate"]
 
 

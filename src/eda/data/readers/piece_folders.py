@@ -53,15 +53,19 @@ class PieceFolders(ListedSource):
             raise InputError(f"{self.path}: not a folder")
         walk = [Path(folder) for folder, _, _ in os.walk(self.path)]
         counts = {str(folder.relative_to(self.path)): len(_piece_paths(folder)) for folder in walk}
-        folders = {folder: count for folder, count in counts.items() if count}
+        folders = {folder: count for folder, count in counts.items() if count > 1}
+        if not folders:
+            raise InputError(
+                f"{self.path}: no folder of pieces at or below it; expected two or more files ({list_endings()}) in "
+                "assembled position, or a dataset made by `eda fracture`, `eda rooms` or `eda prepare`"
+            )
         listed = sorted(folders) if self.split == "all" else _folders_of_split(self.path, self.split)
         present = [folder for folder in listed if folder in folders]
         chosen = tuple(folder for folder in present if self.min_pieces <= folders[folder] <= self.max_pieces)
         if not chosen:
             raise InputError(
-                f"{self.path}: no folder of {self.min_pieces} to {self.max_pieces} pieces at or below it, of "
-                f"{len(listed)} folders; expected piece files ({list_endings()}) in assembled position, "
-                "or a dataset made by `eda fracture`, `eda rooms` or `eda prepare`"
+                f"{self.path}: of {len(listed)} folders {len(present)} are there, and none has {self.min_pieces} to "
+                f"{self.max_pieces} pieces"
             )
         return Listing(chosen, len(listed) - len(present))
 

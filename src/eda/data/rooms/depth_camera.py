@@ -27,7 +27,7 @@ class Frame(NamedTuple):
         return (points - self.place.astype(points.dtype)) @ self.turn.astype(points.dtype)
 
 
-def looking(place: np.ndarray, yaw: float, pitch: float, roll: float) -> Frame:
+def camera_frame(place: np.ndarray, yaw: float, pitch: float, roll: float) -> Frame:
     """A camera that looks along `yaw`, raised by `pitch`, and held aslant by `roll`."""
     c, s = math.cos(pitch), math.sin(pitch)
     ahead = np.array([math.cos(yaw) * c, math.sin(yaw) * c, s])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.data.rooms.chance import Rng
-from eda.data.rooms.depth_camera import Frame, looking
+from eda.data.rooms.depth_camera import Frame, camera_frame
 from eda.data.rooms.ground import Ground
 
 _DOWN = math.radians(-23)  # one who scans a room looks down
@@ -48,5 +48,5 @@ def _path(rng: Rng, place: np.ndarray, yaw: float, pitch: float) -> tuple[list[F
     step = rng.normal(0, 0.2, 3) * [1, 1, 0.4]
     turn, nod, roll = rng.normal(0, math.radians(16)), rng.normal(0, math.radians(4)), rng.normal(0, math.radians(4))
     times = np.linspace(0, 1, 5)
-    frames = [looking(place + t * step, yaw + t * turn, pitch + t * nod, roll) for t in times]
+    frames = [camera_frame(place + t * step, yaw + t * turn, pitch + t * nod, roll) for t in times]
     return frames, place + step, yaw + turn, pitch + nod
