@@ -16,7 +16,7 @@ from test_report import contents
 
 from eda import InputError
 from eda.assembly import Alternative, AssembleConfig, Assembly, Clouds, RankConfig
-from eda.data.piece_files import read_pieces, sampled
+from eda.data.piece_files import read_pieces, sample_piece
 from eda.view.deliver import Given, Pictures, deliver
 from eda.view.figures import MOST_TRIANGLES, are_meshes, between
 from eda.view.result_folder import check_free
@@ -29,7 +29,7 @@ OTHER = Given("other", POINTS, NORMALS)
 
 def given(*paths: Path) -> list[Given]:
     """The pieces of some files, with points for pictures."""
-    return [Given(file.name, *sampled(file, 20, np.random.default_rng(0))[:2], file) for file in read_pieces(paths)]
+    return [Given(file.name, *sample_piece(file, 20, np.random.default_rng(0))[:2], file) for file in read_pieces(paths)]
 
 
 def assembly_of(pieces: list[Given], placed: list[bool] | None = None, seed: int = 0) -> Assembly:

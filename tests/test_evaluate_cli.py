@@ -144,7 +144,7 @@ def test_breaks_are_measured_as_by_hand(run, labelled_dataset, break_model_file)
     report, model = json.loads(output), Eda.load(break_model_file)
     areas = []
     for example in Dataset(labelled_dataset):
-        thin = example.thinned(60)
+        thin = example.downsample(60)
         pieces = Pieces.from_clouds(thin.clouds(), thin.clouds(thin.normals))  # the head does not see turns
         probability, wanted = model.break_probability(pieces).numpy(), thin.on_break
         areas.append((probability[wanted][:, None] > probability[~wanted][None]).mean())

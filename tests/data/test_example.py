@@ -83,14 +83,16 @@ def test_no_pieces_are_an_input_error():
 
 def test_a_piece_without_points_is_an_input_error():
     with pytest.raises(InputError):
-        Example.from_clouds("e", [lumpy_cloud(0, 10)[0], np.zeros((0, 3)), lumpy_cloud(1, 10)[0]]).ordered()
+        Example.from_clouds(
+            "e", [lumpy_cloud(0, 10)[0], np.zeros((0, 3)), lumpy_cloud(1, 10)[0]]
+        ).in_farthest_point_order()
 
 
 # -- farthest-point order ----------------------------------------------------------------------------------
 
 
 def test_ordered_points_come_with_their_distance_to_those_before():
-    ordered = numbered(30, 17, 4).ordered()
+    ordered = numbered(30, 17, 4).in_farthest_point_order()
     for cloud, gaps in zip(ordered.clouds(), ordered.clouds(ordered.gaps), strict=True):
         distance = cdist(cloud.astype(np.float64), cloud.astype(np.float64))
         assert np.isinf(gaps[0])
@@ -111,9 +113,9 @@ def assert_labels_follow(changed: Example, before: Example) -> None:
 
 def test_labels_follow_their_points():
     example = numbered(30, 17, 4)
-    assert_labels_follow(example.ordered(), example)
-    assert sorted(example.ordered().contact) == list(range(51))
-    assert_labels_follow(example.thinned(25), example)
+    assert_labels_follow(example.in_farthest_point_order(), example)
+    assert sorted(example.in_farthest_point_order().contact) == list(range(51))
+    assert_labels_follow(example.downsample(25), example)
 
 
 # -- thinning ----------------------------------------------------------------------------------------------
@@ -123,13 +125,13 @@ def test_labels_follow_their_points():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_thinning_keeps_the_budget(budget, seed):
     """Pieces all large enough keep exactly that many; ties apart, of which there are none here."""
-    assert len(numbered(200, 80, 120, seed=seed).thinned(budget).points) == budget
+    assert len(numbered(200, 80, 120, seed=seed).downsample(budget).points) == budget
 
 
 @pytest.mark.parametrize("budget", [1, 5, 20])
 def test_every_piece_keeps_a_few_points(budget):
     example = numbered(400, 30, 6, 4)
-    sizes = example.thinned(budget).sizes
+    sizes = example.downsample(budget).sizes
     assert (sizes >= MIN_POINTS).all()
     assert sizes.sum() <= budget + example.num_pieces * MIN_POINTS
 
@@ -137,7 +139,7 @@ def test_every_piece_keeps_a_few_points(budget):
 def test_thinned_pieces_are_covered_at_the_same_distance():
     """On all pieces: no two points that are kept lie nearer to each other than one that is left out to them."""
     example = Example.from_clouds("e", [lumpy_cloud(0, 900)[0], 0.4 * lumpy_cloud(1, 500)[0] + 4.0])
-    thinned = example.thinned(150)
+    thinned = example.downsample(150)
     spacing, reach = [], []
     for whole, kept in zip(example.clouds(), thinned.clouds(), strict=True):
         spacing.append((cdist(kept, kept) + np.diag(np.full(len(kept), np.inf))).min())
@@ -150,22 +152,22 @@ def test_thinned_pieces_are_covered_at_the_same_distance():
 def test_thinning_does_not_depend_on_the_orientation_of_the_whole(seed):
     example, R = numbered(150, 90, 60, seed=10 * seed), haar_rotations(1, seed)[0].numpy()
     turned = replace(example, points=(example.points @ R.T).astype(np.float32))
-    assert np.array_equal(example.thinned(70).contact, turned.thinned(70).contact)
+    assert np.array_equal(example.downsample(70).contact, turned.downsample(70).contact)
 
 
 def test_a_budget_for_all_keeps_all():
     example = numbered(20, 10)
-    assert sorted(example.thinned(30).contact) == sorted(example.thinned(1000).contact) == list(range(30))
+    assert sorted(example.downsample(30).contact) == sorted(example.downsample(1000).contact) == list(range(30))
 
 
 def test_thinning_twice_is_thinning_once():
     example = numbered(100, 60)
-    assert np.array_equal(example.thinned(90).thinned(40).contact, example.thinned(40).contact)
+    assert np.array_equal(example.downsample(90).downsample(40).contact, example.downsample(40).contact)
 
 
 def test_thinning_keeps_the_budget_on_a_lattice():
     lattice = np.stack(np.meshgrid(*[np.arange(6.0)] * 3), axis=-1).reshape(-1, 3)
-    assert len(Example.from_clouds("lattice", [lattice, lattice + 10]).thinned(200).points) <= 250
+    assert len(Example.from_clouds("lattice", [lattice, lattice + 10]).downsample(200).points) <= 250
 
 
 # -- as a puzzle -------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_validation_is_the_mean_error_of_the_model_given(dataset, tmp_path, monk
     pairs = [lumpy_example(i, 2, 12) for i in range(2)]
 
     def answered(turn: Tensor) -> dict[str, float]:
-        solutions = iter([example.thinned(60).puzzle().solution for example in pairs])
+        solutions = iter([example.downsample(60).puzzle().solution for example in pairs])
 
         def sample(pieces, **options):
             solution = next(solutions)

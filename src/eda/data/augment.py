@@ -95,18 +95,18 @@ def with_foreign_piece(example: Example, other: Example, rng: np.random.Generato
     piece = int(rng.integers(other.num_pieces))
     rows = slice(int(other.sizes[:piece].sum()), int(other.sizes[: piece + 1].sum()))
 
-    def joined(mine: np.ndarray | None, theirs: np.ndarray | None) -> np.ndarray | None:
+    def join(mine: np.ndarray | None, theirs: np.ndarray | None) -> np.ndarray | None:
         return None if mine is None or theirs is None else np.concatenate([mine, theirs[rows]])
 
     broken = None if other.contact is None else np.where(other.contact == OUTER, OUTER, LOST).astype(np.int16)
-    points = joined(example.points, other.points)
+    points = join(example.points, other.points)
     assert points is not None
     return Example(
         name=example.name,
         points=points,
         sizes=np.append(example.sizes, other.sizes[piece]),
-        normals=joined(example.normals, other.normals),
-        contact=joined(example.contact, broken),
+        normals=join(example.normals, other.normals),
+        contact=join(example.contact, broken),
         foreign=np.append(~example.own, True),
-        gaps=joined(example.gaps, other.gaps),
+        gaps=join(example.gaps, other.gaps),
     )

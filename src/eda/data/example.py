@@ -32,7 +32,7 @@ class Example:
     normals: np.ndarray | None = None  # (P, 3) float32, unit and outward
     contact: np.ndarray | None = None  # (P,) int16, the piece that a point on a break touches, or OUTER or LOST
     foreign: np.ndarray | None = None  # (N,) bool, pieces of another object, whose place means nothing; None: no piece
-    gaps: np.ndarray | None = None  # (P,) float32, see `ordered`
+    gaps: np.ndarray | None = None  # (P,) float32, see `in_farthest_point_order`
 
     def __post_init__(self) -> None:
         count, num_pieces = len(self.points), len(self.sizes)
@@ -121,7 +121,7 @@ class Example:
         estimated = [estimate_normals(cloud, neighbors) for cloud in self.clouds()]
         return replace(self, normals=np.concatenate(estimated).astype(np.float32))
 
-    def ordered(self) -> Example:
+    def in_farthest_point_order(self) -> Example:
         """The points of every piece in farthest-point order, each with its gap: how far those before it were.
 
         The points with a gap above some length cover every piece evenly at that length, so thinning is a choice of
@@ -133,10 +133,10 @@ class Example:
         gaps = np.concatenate([gaps for _, gaps in runs]).astype(np.float32)
         return replace(self.rows(order, self.sizes), gaps=gaps)
 
-    def thinned(self, budget: int) -> Example:
+    def downsample(self, budget: int) -> Example:
         """About `budget` points at the same distance from each other on every piece; small pieces keep a few more."""
         if self.gaps is None:
-            return self.ordered().thinned(budget)
+            return self.in_farthest_point_order().downsample(budget)
         if budget >= len(self.points):
             return self
         keep = np.concatenate([np.arange(size) for size in self.sizes]) < MIN_POINTS

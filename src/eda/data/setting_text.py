@@ -37,10 +37,10 @@ def typed_settings(owner: str, settings: Mapping[str, Any], defaults: Mapping[st
 
     Raises `InputError`, which names the owner, for a setting without a default and for text of another type.
     """
-    return {key: _typed(owner, key, value, defaults) for key, value in settings.items()}
+    return {key: _typed_value(owner, key, value, defaults) for key, value in settings.items()}
 
 
-def _typed(owner: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any:
+def _typed_value(owner: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any:
     if key not in defaults:
         listed = ", ".join(f"{name}={default}" for name, default in defaults.items())
         raise InputError(f"{owner} has no setting {key!r}; it has {listed}")

@@ -35,7 +35,7 @@ def evaluate_breaks(
     names: list[str] = []
     num_pieces, figures, seconds = [], [], []
     for puzzle in scattered(examples, seed):
-        thin = puzzle.example.thinned(points)
+        thin = puzzle.example.downsample(points)
         began = time.perf_counter()
         probability = _probability(model, puzzle, thin)
         seconds.append(time.perf_counter() - began)

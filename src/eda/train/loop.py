@@ -98,7 +98,7 @@ class Run:
         )
         nearest = self.model.network.breaks.num_levels if self.model.network.breaks else 0
         graphs = Graphs(network.num_levels, network.ratio, network.num_neighbors, nearest)
-        return Loader(Dataset.named(data.train), plan, graphs, data.augmentation, data.workers)
+        return Loader(Dataset.from_text(data.train), plan, graphs, data.augmentation, data.workers)
 
     def resume(self) -> None:
         """Go back to the last good state on disk, if there is one."""

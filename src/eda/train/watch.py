@@ -109,7 +109,7 @@ class Watcher:
         """Sample assemblies of unseen puzzles and measure them with the paper's metric."""
         if not self._examples:
             return
-        puzzles = [example.thinned(self._config.model.num_points).puzzle() for example in self._examples]
+        puzzles = [example.downsample(self._config.model.num_points).puzzle() for example in self._examples]
         sampled, errors = [], []
         for index, puzzle in enumerate(puzzles):
             generator = torch.Generator().manual_seed(index)

@@ -89,7 +89,7 @@ def tile(example: Example, style: SheetStyle) -> Image:
 def views(example: Example, style: SheetStyle) -> list[Image]:
     """Assembled, apart, and apart with the breaks in red if the example knows them."""
     # Fewer than there are, so that they lie evenly.
-    example = example.thinned(min(MOST_POINTS, 2 * len(example.points) // 3))
+    example = example.downsample(min(MOST_POINTS, 2 * len(example.points) // 3))
     camera = good_view(example)
     colors, breaks, sizes = colors_by_piece(example), colors_by_break(example), disc_sizes(example)
     own = own_points(example)

@@ -9,7 +9,7 @@ from support.datasets import dataset_of, lumpy_example
 
 from eda import InputError
 from eda.data import Dataset
-from eda.data.storage.batches import MIXED_SHARDS, BatchPlan, Item
+from eda.data.storage.batches import MIXED_SHARDS, BatchItem, BatchPlan
 
 # Pieces and points of 23 examples: 2 to 5 pieces of 8 to 14 points and more.
 SHAPES = [(2 + i % 4, 8 + i % 7) for i in range(23)]
@@ -22,16 +22,16 @@ def dataset(tmp_path_factory) -> Dataset:
     return dataset_of(tmp_path_factory.mktemp("batches") / "data", examples, shard_size=4)
 
 
-def number(item: Item) -> int:
+def number(item: BatchItem) -> int:
     """The number of an example in the dataset."""
     return 4 * item.shard + item.row
 
 
-def examples_of(batches: list[list[Item]]) -> list[int]:
+def examples_of(batches: list[list[BatchItem]]) -> list[int]:
     return [number(item) for item in chain.from_iterable(batches)]
 
 
-def points_of(item: Item, dataset: Dataset) -> int:
+def points_of(item: BatchItem, dataset: Dataset) -> int:
     return min(len(dataset[number(item)].points), PLAN.points_per_example)
 
 

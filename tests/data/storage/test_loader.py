@@ -76,7 +76,7 @@ def num_batches(dataset: Dataset) -> int:
 def test_a_batch_is_what_the_plan_says(dataset):
     """Every puzzle thinned, with the pyramid of the network, labels in the order of its points."""
     items = next(PLAN.epoch(dataset, 0))
-    examples = [dataset.shard(item.shard)[item.row].thinned(60) for item in items]
+    examples = [dataset.shard(item.shard)[item.row].downsample(60) for item in items]
     assert len(items) > 1
     batch = taken(Loader(dataset, PLAN, GRAPHS, cache=False), 1)[0]
     assert batch.pyramid.pieces.counts.tolist() == [example.num_pieces for example in examples]

@@ -28,7 +28,7 @@ def dataset(tmp_path, examples) -> Dataset:
 
 def assert_same(read: Example, written: Example) -> None:
     """Points come in farthest-point order."""
-    expected = written.ordered()
+    expected = written.in_farthest_point_order()
     assert read.name == written.name
     for name in ("points", "sizes", "contact", "gaps"):
         assert np.array_equal(getattr(read, name), getattr(expected, name)), name
@@ -57,7 +57,7 @@ def test_an_example_is_read_by_its_number_from_either_end(dataset, examples):
 def test_several_folders_are_one_dataset(tmp_path, examples, number):
     parts = np.array_split(np.arange(len(examples)), number)
     made = [dataset_of(tmp_path / f"part {i}", [examples[k] for k in rows], 2) for i, rows in enumerate(parts)]
-    several = Dataset.named("+".join(str(one.folders[0]) for one in made))
+    several = Dataset.from_text("+".join(str(one.folders[0]) for one in made))
     assert several.num_shards == sum(one.num_shards for one in made)
     for read, written in zip(several, examples, strict=True):
         assert_same(read, written)
@@ -67,17 +67,17 @@ def test_several_folders_are_one_dataset(tmp_path, examples, number):
 @pytest.mark.parametrize("folders", ["", "a+", "+b", "a++b"])
 def test_a_plus_without_a_folder_is_refused(folders):
     with pytest.raises(InputError, match="names no folder"):
-        Dataset.named(folders)
+        Dataset.from_text(folders)
 
 
 def test_a_folder_may_have_a_plus_in_its_name(tmp_path, examples):
     dataset_of(tmp_path / "rooms+scans", examples[:2])
-    assert len(Dataset.named(str(tmp_path / "rooms+scans"))) == 2
+    assert len(Dataset.from_text(str(tmp_path / "rooms+scans"))) == 2
 
 
 def test_one_of_several_that_is_no_dataset_is_named(dataset, tmp_path):
     with pytest.raises(InputError, match="nowhere: not a dataset"):
-        Dataset.named(f"{dataset.folders[0]}+{tmp_path / 'nowhere'}")
+        Dataset.from_text(f"{dataset.folders[0]}+{tmp_path / 'nowhere'}")
 
 
 @pytest.mark.parametrize("index", [7, -8])

@@ -144,7 +144,7 @@ def _attempts(solid: Manifold, count: int, rng: np.random.Generator, config: Fra
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SolidPart:
     """A piece in the making."""
 
     solid: Manifold
@@ -159,7 +159,7 @@ class _Breakage:
     whole: Manifold
     crack: Crack
     smallest: float  # volume of a piece
-    parts: list[_Part] = field(default_factory=list)
+    parts: list[_SolidPart] = field(default_factory=list)
     cut_of_mark: dict[int, int] = field(default_factory=dict)  # which cut the faces with an id come from
     num_tries: int = 0
 
@@ -172,10 +172,10 @@ class _Breakage:
                 return
             self._cut(int(rng.choice(len(weights), p=weights / weights.sum())), count, rng)
 
-    def _part(self, solid: Manifold) -> _Part:
+    def _part(self, solid: Manifold) -> _SolidPart:
         volume, mesh = solid.volume(), mesh_of(solid)
         share = volume / self.whole.volume()
-        return _Part(solid, mesh, self.crack.weight(share, mesh) if volume > 2 * self.smallest else 0.0)
+        return _SolidPart(solid, mesh, self.crack.weight(share, mesh) if volume > 2 * self.smallest else 0.0)
 
     def _cut(self, index: int, count: int, rng: np.random.Generator) -> None:
         """Try to cut one part."""
@@ -202,7 +202,7 @@ class _Breakage:
             touching=TOUCHING * size if self.crack.erosion else math.inf,
         )
 
-    def _surface(self, part: _Part) -> PieceSurface:
+    def _surface(self, part: _SolidPart) -> PieceSurface:
         origin, back = origins_of(part.solid)
         marks, which = np.unique(origin, return_inverse=True)
         cut = np.array([self.cut_of_mark.get(mark, -1) for mark in marks.tolist()])[which]

@@ -23,7 +23,7 @@ _ALWAYS_UNPACKED, _DENSEST = 10**9, 50  # bytes; and bytes for every one of the 
 def read_text(path: Path) -> list[Geometry]:
     """Rows of numbers between spaces, commas or semicolons, perhaps after a line with their names or their count."""
     with reading(path, "rows of at least three numbers"), open(path, encoding="utf-8-sig", errors="replace") as file:
-        start = list(itertools.islice((line for line in file if _says_something(line)), 2))
+        start = list(itertools.islice((line for line in file if _has_content(line)), 2))
         if not any(_is_point(line) for line in start):
             raise DamageError("its first lines have none")
         heading, sample = not _is_point(start[0]), start[-1]
@@ -32,13 +32,13 @@ def read_text(path: Path) -> list[Geometry]:
             table = np.loadtxt(rows, ndmin=2, delimiter=_separator(sample))
         except ValueError as error:
             raise DamageError(_first_odd_line(path, len(_numbers(sample)))) from error
-        return [_of_columns(table, path)]
+        return [_geometry_of_columns(table, path)]
 
 
 def begins_with_numbers(path: Path) -> bool:
     """Whether one of the first two lines is a point; a readme has none."""
     with reading(path, "a text file"), open(path, encoding="utf-8-sig", errors="replace") as file:
-        start = itertools.islice((line for line in file if _says_something(line)), 2)
+        start = itertools.islice((line for line in file if _has_content(line)), 2)
         return any(_is_point(line) for line in start)
 
 
@@ -53,7 +53,7 @@ def _first_odd_line(path: Path, width: int) -> str:
 
 def read_array(path: Path) -> list[Geometry]:
     """An array (n, 3) or (n, 6)."""
-    return [_of_columns(read_npy(path), path)]
+    return [_geometry_of_columns(read_npy(path), path)]
 
 
 def read_archive(path: Path) -> list[Geometry]:
@@ -62,13 +62,13 @@ def read_archive(path: Path) -> list[Geometry]:
         _check_unpacked_size(path)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            return [_of_columns(archive, path)]
+            return [_geometry_of_columns(archive, path)]
         points, normals, colors = (
             next((archive[key] for key in keys if key in archive.files), None) for keys in (_POINTS, _NORMALS, _COLORS)
         )
         if points is None:
             raise InputError(f"{path}: none of {', '.join(_POINTS)} among its arrays {', '.join(archive.files)}")
-        given = _of_columns(points, path)
+        given = _geometry_of_columns(points, path)
         return [given._replace(normals=given.normals if normals is None else normals, colors=colors)]
 
 
@@ -82,7 +82,7 @@ def _check_unpacked_size(path: Path) -> None:
         raise InputError(f"{path}: it would unpack to {unpacked / 1e9:.0f} GB; save its points alone, with np.save")
 
 
-def _of_columns(table: np.ndarray, path: Path) -> Geometry:
+def _geometry_of_columns(table: np.ndarray, path: Path) -> Geometry:
     if table.ndim != 2 or table.shape[1] < 3 or table.dtype.kind not in "iuf":
         raise InputError(f"{path}: expected numbers (n, 3) or (n, 6), got {table.dtype} {table.shape}")
     if table.shape[1] != 6:
@@ -92,7 +92,7 @@ def _of_columns(table: np.ndarray, path: Path) -> Geometry:
     return Geometry(points, colors=rest.astype(np.uint8)) if whole else Geometry(points, normals=rest)
 
 
-def _says_something(line: str) -> bool:
+def _has_content(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith(("#", "//"))
 
 

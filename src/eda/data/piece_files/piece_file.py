@@ -90,17 +90,17 @@ def check_piece(piece: PieceFile) -> None:
     _, middle, most = spread(piece.points)
     if middle <= _LINE * most:
         raise InputError(f"{where}: all of its points lie on one line, which leaves its orientation open; leave it out")
-    if piece.faces is not None and not Mesh(_scaled(piece.points), piece.faces).area > 0:
+    if piece.faces is not None and not Mesh(_scale_to_unit(piece.points), piece.faces).area > 0:
         raise InputError(f"{where}: its triangles have no area; give a mesh with a surface, or its points alone")
 
 
 def spread(points: np.ndarray) -> np.ndarray:
     """(3,) how far points (n, 3) lie apart along their principal axes, ascending, as shares of their reach."""
-    scaled = _scaled(points)
+    scaled = _scale_to_unit(points)
     return np.sqrt(np.maximum(np.linalg.eigvalsh(scaled.T @ scaled / len(points)), 0))
 
 
-def _scaled(points: np.ndarray) -> np.ndarray:
+def _scale_to_unit(points: np.ndarray) -> np.ndarray:
     """Around the origin and within 1 of it, because areas and squares of tiny or remote pieces lose their digits."""
     centred = points - points.mean(axis=0)
     return centred / np.abs(centred).max()

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from eda.data.piece_files.piece_file import Geometry
-from eda.data.piece_files.polygons import fans, grouped
+from eda.data.piece_files.polygons import group_by_length, split_into_triangles
 from eda.data.reading import check_promise, reading
 from eda.errors import InputError
 
@@ -75,7 +75,7 @@ def _geometry(vertices: dict[str, np.ndarray], polygons: list[np.ndarray], path:
     return Geometry(
         points,
         _columns(vertices, "nx", "ny", "nz"),
-        fans(polygons),
+        split_into_triangles(polygons),
         next((channels for channels in colors if channels is not None), None),
     )
 
@@ -177,7 +177,7 @@ class _BinaryRows(_Rows):
                     corners.append(np.frombuffer(self.body, entry.type, length, at))
                 at += length * entry.type.itemsize
             self.at += row_bytes
-        return grouped(corners)
+        return group_by_length(corners)
 
     def _row(self, element: _Element, start: int) -> tuple[list[int], int]:
         """How many numbers each property of the row at `start` has, and how many bytes they take in all."""
@@ -227,7 +227,7 @@ class _TextRows(_Rows):
                 at += length
             if at > len(words):
                 raise InputError(f"{self.path}: a {element.name} of {len(words)} numbers where {at} are needed")
-        return grouped(corners)
+        return group_by_length(corners)
 
 
 def _promise(element: _Element) -> str:

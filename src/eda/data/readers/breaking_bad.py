@@ -100,10 +100,10 @@ class BreakingBad(ListedSource):
         density = points_of_grid(pieces, self.grid) if self.grid else self.num_points
         samples = sample_on_grid(pieces, self.grid, rng) if self.grid else sample_surfaces(pieces, density, rng)
         if self.max_piece_points:
-            samples = [self._bounded(sample, rng) for sample in samples]
+            samples = [self._limit_points(sample, rng) for sample in samples]
         return example_of_samples(item, samples, label_contact(samples, pieces, density, rng))
 
-    def _bounded(self, sample: SurfaceSample, rng: np.random.Generator) -> SurfaceSample:
+    def _limit_points(self, sample: SurfaceSample, rng: np.random.Generator) -> SurfaceSample:
         """At most as many points as a piece may have, each with the same chance."""
         count = len(sample.points)
         return sample.take(np.sort(rng.permutation(count)[: self.max_piece_points]))
@@ -156,12 +156,12 @@ def read_decompressed(folder: Path) -> list[Mesh]:
     with reading(folder, "a folder with piece_<i>.obj"):
         numbered = {_piece_number(path.name): path for path in folder.iterdir()}
     files = [numbered[number] for number in sorted(number for number in numbered if number is not None)]
-    return _without_inner_walls([merge_vertices(read_obj(path)) for path in files], folder)
+    return _drop_inner_walls([merge_vertices(read_obj(path)) for path in files], folder)
 
 
 def read_compressed(folder: Path) -> list[Mesh]:
     """The pieces of a fracture that is stored as labels of the vertices of its object's mesh."""
-    mesh, matrix = _compressed_object(folder.parent)
+    mesh, matrix = _read_object(folder.parent)
     labels = read_npy(folder / FRACTURE)
     if labels.shape != (matrix.shape[1],) or not np.issubdtype(labels.dtype, np.number):
         raise InputError(f"{folder / FRACTURE}: expected {matrix.shape[1]} labels, got {labels.dtype} {labels.shape}")
@@ -170,16 +170,16 @@ def read_compressed(folder: Path) -> list[Mesh]:
         raise InputError(f"{folder / FRACTURE}: labels that are not numbers")
     of_face = np.rint(of_vertex).astype(np.int64)[mesh.first_vertex]
     pieces = [Mesh(mesh.surface.vertices, mesh.surface.faces[of_face == label]) for label in np.unique(of_face)]
-    return _without_inner_walls(pieces, folder)
+    return _drop_inner_walls(pieces, folder)
 
 
-class _Fine(NamedTuple):
+class _ObjectMesh(NamedTuple):
     surface: Mesh  # with one vertex at every place
     first_vertex: np.ndarray  # (F,) the first vertex of every face, as the file numbers them: it has the face's label
 
 
 @lru_cache(maxsize=2)
-def _compressed_object(folder: Path) -> tuple[_Fine, scipy.sparse.csr_matrix]:
+def _read_object(folder: Path) -> tuple[_ObjectMesh, scipy.sparse.csr_matrix]:
     """An object's mesh and the matrix that spreads labels over its vertices; its fractures follow each other."""
     mesh = read_obj(folder / MESH)
     with reading(folder / DATA, "a sparse matrix as scipy saves it"):
@@ -189,10 +189,10 @@ def _compressed_object(folder: Path) -> tuple[_Fine, scipy.sparse.csr_matrix]:
         matrix = matrix.tocsr()
     if matrix.shape[0] != len(mesh.vertices):
         raise InputError(f"{folder / DATA}: {matrix.shape[0]} rows, but {MESH} has {len(mesh.vertices)} vertices")
-    return _Fine(merge_vertices(mesh), mesh.faces[:, 0]), matrix
+    return _ObjectMesh(merge_vertices(mesh), mesh.faces[:, 0]), matrix
 
 
-def _without_inner_walls(pieces: list[Mesh], where: Path) -> list[Mesh]:
+def _drop_inner_walls(pieces: list[Mesh], where: Path) -> list[Mesh]:
     """The simulator glues pieces from smaller cells, whose common walls stay in the files, twice, face to face."""
     cleaned = []
     for number, piece in enumerate(pieces):

@@ -24,22 +24,22 @@ from eda.settings import check_choice, check_positive, check_whole
 SPLITS = {"train": range(9), "test": range(9, 11)}
 
 
-class Frame(NamedTuple):
+class LidarFrame(NamedTuple):
     """One turn of the lidar."""
 
     file: Path
     pose: np.ndarray  # (4, 4) lidar -> world
 
 
-class Run(NamedTuple):
+class FrameRun(NamedTuple):
     """Consecutive kept frames of a sequence."""
 
     name: str  # <sequence>/<frame>-<frame>-...
-    frames: tuple[Frame, ...]
+    frames: tuple[LidarFrame, ...]
 
 
 @dataclass(frozen=True)
-class Kitti(ItemSource[Run]):
+class Kitti(ItemSource[FrameRun]):
     """All runs of `min_pieces` to `max_pieces` consecutive frames among those at least `distance` apart."""
 
     path: Path
@@ -59,7 +59,7 @@ class Kitti(ItemSource[Run]):
         check_whole("max_pieces", self.max_pieces, self.min_pieces, 1000)
 
     @cached_property
-    def items(self) -> tuple[Run, ...]:
+    def items(self) -> tuple[FrameRun, ...]:
         """The runs, sequence by sequence, the short ones first."""
         names = [f"{number:02d}" for number in SPLITS[self.split]]
         there = [name for name in names if (self.path / "sequences" / name / "velodyne").is_dir()]
@@ -76,31 +76,31 @@ class Kitti(ItemSource[Run]):
         """Sequences of the split that are not there."""
         return sum(not (self.path / f"sequences/{number:02d}/velodyne").is_dir() for number in SPLITS[self.split])
 
-    def _runs_of(self, sequence: str) -> list[Run]:
-        kept = far_apart(read_frames(self.path, sequence), self.distance)
+    def _runs_of(self, sequence: str) -> list[FrameRun]:
+        kept = keep_far_apart(read_frames(self.path, sequence), self.distance)
         runs = []
         for length in range(self.min_pieces, self.max_pieces + 1):
             for start in range(len(kept) - length + 1):
                 frames = kept[start : start + length]
-                runs.append(Run(f"{sequence}/{'-'.join(frame.file.stem for frame in frames)}", tuple(frames)))
+                runs.append(FrameRun(f"{sequence}/{'-'.join(frame.file.stem for frame in frames)}", tuple(frames)))
         return runs
 
-    def read(self, item: Run) -> Example:
+    def read(self, item: FrameRun) -> Example:
         """One run."""
-        clouds = [move_points(_thinned(frame.file, self.grid), frame.pose) for frame in item.frames]
+        clouds = [move_points(_read_on_grid(frame.file, self.grid), frame.pose) for frame in item.frames]
         return Example.from_clouds(item.name, clouds).with_normals(self.neighbors)
 
 
-def far_apart(frames: list[Frame], distance: float) -> list[Frame]:
+def keep_far_apart(frames: list[LidarFrame], distance: float) -> list[LidarFrame]:
     """The first frame, and every one that is at least so far from the one kept before it."""
-    kept: list[Frame] = []
+    kept: list[LidarFrame] = []
     for frame in frames:
         if not kept or np.linalg.norm(frame.pose[:3, 3] - kept[-1].pose[:3, 3]) >= distance:
             kept.append(frame)
     return kept
 
 
-def read_frames(root: Path, sequence: str) -> list[Frame]:
+def read_frames(root: Path, sequence: str) -> list[LidarFrame]:
     """The frames of a sequence that are on disk, in order."""
     poses = root / "poses" / f"{sequence}.txt"
     calibration = root / "sequences" / sequence / "calib.txt"
@@ -113,7 +113,7 @@ def read_frames(root: Path, sequence: str) -> list[Frame]:
         if not file.stem.isdecimal() or int(file.stem) >= len(matrices):
             raise InputError(f"{file}: {poses} has poses of {len(matrices)} frames, and none for this one")
         number = int(file.stem)
-        frames.append(Frame(file, as_motion(matrices[number], f"{poses}, frame {number}") @ camera_of_lidar))
+        frames.append(LidarFrame(file, as_motion(matrices[number], f"{poses}, frame {number}") @ camera_of_lidar))
     return frames
 
 
@@ -136,7 +136,7 @@ def read_scan(path: Path) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def _thinned(path: Path, spacing: float) -> np.ndarray:
+def _read_on_grid(path: Path, spacing: float) -> np.ndarray:
     """A frame is in several runs."""
     points = read_scan(path)
     return points[voxel_grid(points, spacing)]

@@ -51,9 +51,9 @@ class KittiPack(ItemSource[str]):
         with reading(file, "poses with a 4x4 matrix for every cloud"):
             poses = content.get(self.poses, content["poses"])
             motions = {name: as_motion(matrix, f"{file}, {name}") for name, matrix in sorted(poses.items())}
-        clouds = [move_points(self._thinned(folder / name), motion) for name, motion in motions.items()]
+        clouds = [move_points(self._read_on_grid(folder / name), motion) for name, motion in motions.items()]
         return Example.from_clouds(folder.resolve().name, clouds).with_normals(self.neighbors)
 
-    def _thinned(self, path: Path) -> np.ndarray:
+    def _read_on_grid(self, path: Path) -> np.ndarray:
         points = as_cloud(read_npy(path), path)
         return points[voxel_grid(points, self.grid)]

@@ -66,7 +66,7 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-_WORDS: dict[tuple[str, str], Callable[..., Any]] = {
+_ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("_codecs", "encode"): _encode,
     ("builtins", "list"): list,
     ("builtins", "dict"): dict,
@@ -84,18 +84,18 @@ _WORDS: dict[tuple[str, str], Callable[..., Any]] = {
 }
 
 
-class _Reader(pickle.Unpickler):
+class _SafeUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         module = "builtins" if module == "__builtin__" else module  # as Python 2 wrote it
-        if (module, name) not in _WORDS:
+        if (module, name) not in _ALLOWED:
             raise _RefusedError(f"it wants to call {module}.{name}, which is not needed to read numbers")
-        return _WORDS[module, name]
+        return _ALLOWED[module, name]
 
 
 def read_pickle(path: Path) -> Any:
     """The containers, numbers and arrays in a pickle."""
     with reading(path, "a pickle of numbers, text and arrays alone"), open(path, "rb") as file:
-        return _Reader(file).load()
+        return _SafeUnpickler(file).load()
 
 
 def read_torch(path: Path) -> Any:
@@ -111,13 +111,13 @@ def read_torch(path: Path) -> Any:
 def _zipped_object(path: Path) -> Any:
     with zipfile.ZipFile(path) as archive:
         pickles = [name for name in archive.namelist() if name.endswith("data.pkl")]
-        return _Reader(io.BytesIO(archive.read(pickles[0]))).load()
+        return _SafeUnpickler(io.BytesIO(archive.read(pickles[0]))).load()
 
 
 def _object_after_prologue(path: Path) -> Any:
     """Torch's oldest format: magic number, version and system as pickles of their own, then the object."""
     with open(path, "rb") as file:
-        magic, _version, _system = (_Reader(file).load() for _ in range(3))
+        magic, _version, _system = (_SafeUnpickler(file).load() for _ in range(3))
         if magic != _TORCH_MAGIC:
             raise _RefusedError("it does not begin as torch's files do")
-        return _Reader(file).load()
+        return _SafeUnpickler(file).load()

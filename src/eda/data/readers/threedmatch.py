@@ -145,13 +145,13 @@ class ThreeDZeroMatch(ItemSource[Pair]):
         return pair_example(self.path, item, self.grid).with_normals(self.neighbors)
 
     def _overlaps(self, pair: Pair) -> bool:
-        source, target = (_thinned(self.path / f"{name}.pth", self.voxel) for name in (pair.source, pair.target))
+        source, target = (_read_on_grid(self.path / f"{name}.pth", self.voxel) for name in (pair.source, pair.target))
         return overlap_share(move_points(source, pair.motion), target, self.radius) > 0
 
 
 def pair_example(root: Path, pair: Pair, grid: float) -> Example:
     """Source and target in the target's frame."""
-    source, target = (_thinned(root / f"{name}.pth", grid) for name in (pair.source, pair.target))
+    source, target = (_read_on_grid(root / f"{name}.pth", grid) for name in (pair.source, pair.target))
     name = f"{pair.source}-{Path(pair.target).name}"
     return Example.from_clouds(name, [move_points(source, pair.motion), target])
 
@@ -167,7 +167,7 @@ def read_fragment(path: Path) -> np.ndarray:
 
 
 @lru_cache(maxsize=16)
-def _thinned(path: Path, spacing: float) -> np.ndarray:
+def _read_on_grid(path: Path, spacing: float) -> np.ndarray:
     """A fragment comes in many pairs that follow each other."""
     points = read_fragment(path)
     return points[voxel_grid(points, spacing)]
@@ -273,10 +273,10 @@ def scene_poses(scene: Path, truth: Path) -> dict[int, np.ndarray]:
         return {k: as_motion([line.split() for line in read_lines(file)[1:5]], file) for k, file in infos.items()}
     if not (truth / "gt.log").is_file():
         raise InputError(f"{scene}: no cloud_bin_<k>.info.txt for all fragments and no {truth / 'gt.log'}: no poses")
-    return _chained(numbers, read_gt_log(truth / "gt.log"))
+    return _chain_poses(numbers, read_gt_log(truth / "gt.log"))
 
 
-def _chained(numbers: list[int], motions: dict[tuple[int, int], np.ndarray]) -> dict[int, np.ndarray]:
+def _chain_poses(numbers: list[int], motions: dict[tuple[int, int], np.ndarray]) -> dict[int, np.ndarray]:
     """Poses relative to the first fragment that has a pair, of all that are connected with it."""
     steps: dict[int, list[tuple[int, np.ndarray]]] = {k: [] for k in numbers}
     for (i, j), motion in motions.items():

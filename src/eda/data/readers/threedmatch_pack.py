@@ -72,17 +72,17 @@ class ThreeDMatchPack(ItemSource[FragmentPair]):
         inside = [name.rpartition("/")[0] in scenes for name in fragments.names]
         listed: list[FragmentPair] = []
         for name in self.pairs.split("+"):
-            found = self._apart(inside) if name == "zero" else self._listed(name, inside)
+            found = self._pairs_without_overlap(inside) if name == "zero" else self._pairs_of_list(name, inside)
             if not found:
                 raise InputError(f"{self.path}: no pairs of '{name}' in {', '.join(sorted(scenes))}")
-            listed += _evenly(found, self.most)
+            listed += _spread_evenly(found, self.most)
         return tuple(listed)
 
     @property
-    def _fragments(self) -> Fragments:
+    def _fragments(self) -> PackFragments:
         return read_fragments(self.path)
 
-    def _listed(self, name: str, inside: list[bool]) -> list[FragmentPair]:
+    def _pairs_of_list(self, name: str, inside: list[bool]) -> list[FragmentPair]:
         index, last = self.path / "index.json", len(inside) - 1
         chosen = []
         with reading(index, f"pairs/{name} with src, tgt, T, overlap"):
@@ -94,7 +94,7 @@ class ThreeDMatchPack(ItemSource[FragmentPair]):
                     chosen.append(FragmentPair(source, target, as_motion(row["T"], f"{index}, T of {row}")))
         return chosen
 
-    def _apart(self, inside: list[bool]) -> list[FragmentPair]:
+    def _pairs_without_overlap(self, inside: list[bool]) -> list[FragmentPair]:
         fragments = self._fragments
         trees = {
             i: cKDTree(move_points(fragments.cloud(i), pose)) for i, pose in enumerate(fragments.poses) if inside[i]
@@ -102,7 +102,7 @@ class ThreeDMatchPack(ItemSource[FragmentPair]):
         chosen = []
         for i, j in itertools.combinations(trees, 2):
             same_scene = fragments.names[i].rpartition("/")[0] == fragments.names[j].rpartition("/")[0]
-            if same_scene and _far(trees[i], trees[j], self.radius):
+            if same_scene and _is_far(trees[i], trees[j], self.radius):
                 chosen.append(FragmentPair(j, i, np.linalg.inv(fragments.poses[i]) @ fragments.poses[j]))
         return chosen
 
@@ -111,7 +111,7 @@ class ThreeDMatchPack(ItemSource[FragmentPair]):
         fragments = self._fragments
         name = f"{fragments.names[item.source]}-{Path(fragments.names[item.target]).name}"
         source, target = (
-            _surface(self.path, number, self.grid, self.neighbors) for number in (item.source, item.target)
+            _fragment_cloud(self.path, number, self.grid, self.neighbors) for number in (item.source, item.target)
         )
         clouds = [move_points(source.points, item.motion), target.points]
         if source.normals is None or target.normals is None:
@@ -119,34 +119,34 @@ class ThreeDMatchPack(ItemSource[FragmentPair]):
         return Example.from_clouds(name, clouds, [source.normals @ item.motion[:3, :3].T, target.normals])
 
 
-def _evenly(pairs: list[FragmentPair], most: int) -> list[FragmentPair]:
+def _spread_evenly(pairs: list[FragmentPair], most: int) -> list[FragmentPair]:
     """At most so many, from all over the list; 0: all."""
     if not most or len(pairs) <= most:
         return pairs
     return [pairs[i] for i in np.linspace(0, len(pairs) - 1, most).round().astype(int)]
 
 
-class _Surface(NamedTuple):
+class _FragmentCloud(NamedTuple):
     points: np.ndarray  # (n, 3)
     normals: np.ndarray | None  # (n, 3) unit, of any sign
 
 
 @lru_cache(maxsize=512)
-def _surface(folder: Path, number: int, grid: float, neighbors: int) -> _Surface:
+def _fragment_cloud(folder: Path, number: int, grid: float, neighbors: int) -> _FragmentCloud:
     """A fragment as it is given out; it comes in many pairs."""
     points = read_fragments(folder).cloud(number)
     kept = voxel_grid(points, grid) if grid > PACK_GRID else np.arange(len(points))
-    return _Surface(points[kept], estimate_normals(points, neighbors)[kept] if neighbors else None)
+    return _FragmentCloud(points[kept], estimate_normals(points, neighbors)[kept] if neighbors else None)
 
 
-def _far(first: cKDTree, second: cKDTree, radius: float) -> bool:
+def _is_far(first: cKDTree, second: cKDTree, radius: float) -> bool:
     """Whether no point of one comes within `radius` of the other."""
     near = first.data[((first.data > second.mins - radius) & (first.data < second.maxes + radius)).all(axis=1)]
     # Most pairs that do come near show it on a few points.
     return all(np.isinf(second.query(some, distance_upper_bound=radius)[0]).all() for some in (near[::50], near))
 
 
-class Fragments(NamedTuple):
+class PackFragments(NamedTuple):
     """All scans of the pack."""
 
     points_mm: np.ndarray  # (P, 3) int16
@@ -161,7 +161,7 @@ class Fragments(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def read_fragments(folder: Path) -> Fragments:
+def read_fragments(folder: Path) -> PackFragments:
     """Of the folder with fragments_5cm.npz and index.json."""
     file, index = folder / "fragments_5cm.npz", folder / "index.json"
     arrays, content = read_npz(file, ("points_mm", "offset")), read_json(index)
@@ -173,4 +173,4 @@ def read_fragments(folder: Path) -> Fragments:
         pairs = dict(content["pairs"])
     if len(names) != len(arrays["offset"]) - 1:
         raise InputError(f"{index}: {len(names)} fragments, but {file.name} has {len(arrays['offset']) - 1}")
-    return Fragments(arrays["points_mm"], arrays["offset"], names, poses, pairs)
+    return PackFragments(arrays["points_mm"], arrays["offset"], names, poses, pairs)

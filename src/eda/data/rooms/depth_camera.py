@@ -16,7 +16,7 @@ _NEAREST, _FARTHEST = 0.4, 4.2  # metres, what it measures
 _FLATTEST = 0.15  # cosine between a surface's normal and the ray beyond which nothing comes back
 
 
-class Frame(NamedTuple):
+class CameraFrame(NamedTuple):
     """A pose of the camera: x to the right, y down, z ahead."""
 
     turn: np.ndarray  # (3, 3) camera -> room
@@ -27,17 +27,17 @@ class Frame(NamedTuple):
         return (points - self.place.astype(points.dtype)) @ self.turn.astype(points.dtype)
 
 
-def camera_frame(place: np.ndarray, yaw: float, pitch: float, roll: float) -> Frame:
+def camera_frame(place: np.ndarray, yaw: float, pitch: float, roll: float) -> CameraFrame:
     """A camera that looks along `yaw`, raised by `pitch`, and held aslant by `roll`."""
     c, s = math.cos(pitch), math.sin(pitch)
     ahead = np.array([math.cos(yaw) * c, math.sin(yaw) * c, s])
     right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])
     down = np.cross(ahead, right)
     right, down = math.cos(roll) * right + math.sin(roll) * down, math.cos(roll) * down - math.sin(roll) * right
-    return Frame(np.stack([right, down, ahead], axis=1), place)
+    return CameraFrame(np.stack([right, down, ahead], axis=1), place)
 
 
-def visible(surface: SurfacePoints, frame: Frame) -> np.ndarray:
+def visible(surface: SurfacePoints, frame: CameraFrame) -> np.ndarray:
     """The rows that a frame measures: in its picture, not hidden, not seen too flatly, not too far."""
     local = frame.local(surface.points)
     rows, pixel = _in_picture(local)

@@ -18,7 +18,7 @@ from eda.data.example import Example
 from eda.data.fracture.mesh_collections import Meshes, open_meshes
 from eda.data.rooms.building import room
 from eda.data.rooms.chance import Rng
-from eda.data.rooms.scan_fusion import Scan, scan_surface
+from eda.data.rooms.scan_fusion import FusedScan, scan_surface
 from eda.data.rooms.walk import paths
 from eda.data.setting_text import typed_settings
 from eda.data.source import ItemSource, LeftOut
@@ -107,7 +107,7 @@ class RoomSource(ItemSource[int]):
         config = {name: getattr(self, name) for name in ("scans", "pairs", "grid", "neighbors", "near", "misfit")}
         return {"made_by": "eda rooms", "seed": self.seed, "config": config, "objects": names}
 
-    def _placed_scan(self, scan: Scan, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    def _placed_scan(self, scan: FusedScan, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         """Points and normals, (n, 3) each, as a reader of real scans gives them: nearly in place."""
         kept = voxel_grid(scan.points, self.grid)
         normals = estimate_normals(scan.points, self.neighbors)[kept]
@@ -119,7 +119,7 @@ class RoomSource(ItemSource[int]):
         place = place + (scan.frame.turn - turn) @ middle
         return scan.points[kept] @ turn.T + place, normals @ turn.T
 
-    def _choose_pairs(self, seen: list[Scan], rng: Rng) -> list[tuple[int, int, float]]:
+    def _choose_pairs(self, seen: list[FusedScan], rng: Rng) -> list[tuple[int, int, float]]:
         """Pairs (i, j, overlap) with the overlaps that are wanted, as far as there are any."""
         found = self._overlaps(seen, rng)
         overlap = np.array([share for *_, share in found])
@@ -132,7 +132,7 @@ class RoomSource(ItemSource[int]):
             return []
         return [found[k] for k in rng.choice(len(found), count, replace=False, p=weight / weight.sum())]
 
-    def _overlaps(self, seen: list[Scan], rng: Rng) -> list[tuple[int, int, float]]:
+    def _overlaps(self, seen: list[FusedScan], rng: Rng) -> list[tuple[int, int, float]]:
         """(i, j, the share of scan i that j shows too), of about half of all ordered pairs: a coin decides."""
         trees = [cKDTree(scan.true) for scan in seen]
         found = []

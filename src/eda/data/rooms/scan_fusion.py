@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.data.rooms.chance import Rng, waves
-from eda.data.rooms.depth_camera import Frame, visible
+from eda.data.rooms.depth_camera import CameraFrame, visible
 from eda.data.rooms.room_surface import SurfacePoints
 
 GRID = 0.05  # metres, of the means
@@ -23,15 +23,15 @@ _COMPANY = 7  # points within two cells and a half, itself among them, without w
 _COPIES, _LAYER = 3, (0.011, 0.009)  # of a sampled point in the fused layer; its half width, along and across
 
 
-class Scan(NamedTuple):
+class FusedScan(NamedTuple):
     """Means over the cells of a grid in the frame of the first camera."""
 
     points: np.ndarray  # (n, 3) as measured
     true: np.ndarray  # (n, 3) where they are, in the room's frame
-    frame: Frame
+    frame: CameraFrame
 
 
-def scan_surface(surface: SurfacePoints, path: list[Frame], rng: Rng) -> Scan:
+def scan_surface(surface: SurfacePoints, path: list[CameraFrame], rng: Rng) -> FusedScan:
     """What the frames of a path see of the surface, fused, with the errors of tracking, of depth and of fusion."""
     local = path[0].local(surface.points)
     rows = np.flatnonzero(_within(local, _MARGIN))
@@ -89,10 +89,10 @@ def _thick(rng: Rng, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
     return np.tile(points, (_COPIES, 1)) + around + across * normals
 
 
-def _means(frame: Frame, measured: np.ndarray, true: np.ndarray) -> Scan:
+def _means(frame: CameraFrame, measured: np.ndarray, true: np.ndarray) -> FusedScan:
     """One point for every cell, and the mean of where its points truly are."""
     if not len(measured):
-        return Scan(measured, true, frame)
+        return FusedScan(measured, true, frame)
     local = frame.local(measured)
     corner = np.floor(local / GRID).astype(np.int64) + 1024
     number = (corner[:, 0] << 22) | (corner[:, 1] << 11) | corner[:, 2]
@@ -100,4 +100,4 @@ def _means(frame: Frame, measured: np.ndarray, true: np.ndarray) -> Scan:
     points, places = (np.stack([np.bincount(cell, x) for x in v.T], axis=1) / size[:, None] for v in (local, true))
     company = cKDTree(points).query(points, min(_COMPANY, len(points)), distance_upper_bound=2.5 * GRID)[0]
     kept = np.isfinite(company[:, -1])
-    return Scan(points[kept], places[kept], frame)
+    return FusedScan(points[kept], places[kept], frame)

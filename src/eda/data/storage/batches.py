@@ -19,7 +19,7 @@ MIXED_SHARDS = 16
 
 
 @dataclass(frozen=True)
-class Item:
+class BatchItem:
     """Where an example lies, and the seed of what happens to it by chance."""
 
     shard: int
@@ -46,31 +46,31 @@ class BatchPlan:
         if not self.max_pieces or min(self.max_pieces) < 2:
             raise InputError(f"max_pieces must name numbers of at least 2, got {self.max_pieces}")
 
-    def epoch(self, dataset: Dataset, epoch: int, first: int = 0) -> Iterator[list[Item]]:
+    def epoch(self, dataset: Dataset, epoch: int, first: int = 0) -> Iterator[list[BatchItem]]:
         """The batches of an epoch for this rank, from batch number `first` on. Every rank gets the same number."""
         whole = self._for_all_ranks(dataset, epoch)
         for number, batches in enumerate(_in_groups(whole, self.world)):
             if number >= first:
                 yield batches[self.rank]
 
-    def _for_all_ranks(self, dataset: Dataset, epoch: int) -> Iterator[list[Item]]:
+    def _for_all_ranks(self, dataset: Dataset, epoch: int) -> Iterator[list[BatchItem]]:
         rng = np.random.default_rng([self.seed, epoch])
         most = self.max_pieces[min(epoch, len(self.max_pieces) - 1)]
         order = rng.permutation(dataset.num_shards)
         for start in range(0, len(order), MIXED_SHARDS):
-            yield from self._mixed(dataset, order[start : start + MIXED_SHARDS], most, epoch, rng)
+            yield from self._mix_shards(dataset, order[start : start + MIXED_SHARDS], most, epoch, rng)
 
-    def _mixed(
+    def _mix_shards(
         self, dataset: Dataset, shards: np.ndarray, most: int, epoch: int, rng: np.random.Generator
-    ) -> Iterator[list[Item]]:
+    ) -> Iterator[list[BatchItem]]:
         table = np.concatenate([self._table(dataset, int(shard), most) for shard in shards])
-        batch: list[Item] = []
+        batch: list[BatchItem] = []
         points = 0
         for shard, row, cost in table[rng.permutation(len(table))]:
             if batch and points + cost > self.points_per_batch:
                 yield batch
                 batch, points = [], 0
-            batch.append(Item(int(shard), int(row), (self.seed, epoch, int(shard) * 2**24 + int(row))))
+            batch.append(BatchItem(int(shard), int(row), (self.seed, epoch, int(shard) * 2**24 + int(row))))
             points += cost
         if batch:
             yield batch
@@ -83,9 +83,9 @@ class BatchPlan:
         return np.stack([np.full(len(rows), number), rows, cost[rows]], axis=1)
 
 
-def _in_groups(batches: Iterator[list[Item]], size: int) -> Iterator[list[list[Item]]]:
+def _in_groups(batches: Iterator[list[BatchItem]], size: int) -> Iterator[list[list[BatchItem]]]:
     """Full groups only: an incomplete last one would leave some ranks waiting."""
-    group: list[list[Item]] = []
+    group: list[list[BatchItem]] = []
     for batch in batches:
         group.append(batch)
         if len(group) == size:

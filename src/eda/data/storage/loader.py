@@ -21,7 +21,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from eda.data.augment import Augmentation
 from eda.data.example import Example
-from eda.data.storage.batches import BatchPlan, Item
+from eda.data.storage.batches import BatchItem, BatchPlan
 from eda.data.storage.ragged import RaggedFile, write_ragged
 from eda.data.storage.shards import Dataset, arrays_of, example_of, open_cached
 from eda.errors import InputError
@@ -110,8 +110,10 @@ class Loader:
     def batches(self, first: int = 0) -> Iterator[Batch]:
         """From the batch with this number on, epoch after epoch."""
         loading: DataLoader[Batch] = DataLoader(
-            _Reader(self.dataset, self.plan.points_per_example, self.graphs, self.augmentation, self._cache_name()),
-            sampler=_Endless(self.plan, self.dataset, first),
+            _BatchReader(
+                self.dataset, self.plan.points_per_example, self.graphs, self.augmentation, self._cache_name()
+            ),
+            sampler=_EndlessSampler(self.plan, self.dataset, first),
             batch_size=None,
             num_workers=self.workers,
             prefetch_factor=4 if self.workers else None,
@@ -148,14 +150,14 @@ class Loader:
 
 
 @dataclass(frozen=True)
-class _Endless:
+class _EndlessSampler:
     """The plan's batches, epoch after epoch; whole epochs are skipped without looking into them twice."""
 
     plan: BatchPlan
     dataset: Dataset
     first: int
 
-    def __iter__(self) -> Iterator[list[Item]]:
+    def __iter__(self) -> Iterator[list[BatchItem]]:
         epoch, skip = 0, self.first
         while True:
             count = 0
@@ -171,7 +173,7 @@ class _Endless:
 
 
 @dataclass(frozen=True)
-class _Reader(TorchDataset[Batch]):
+class _BatchReader(TorchDataset[Batch]):
     """Makes the batch that a list of items stands for; workers get a copy."""
 
     dataset: Dataset
@@ -180,17 +182,17 @@ class _Reader(TorchDataset[Batch]):
     augmentation: Augmentation
     cache_name: str | None
 
-    def __getitem__(self, items: list[Item]) -> Batch:
+    def __getitem__(self, items: list[BatchItem]) -> Batch:
         return Batch.collate([self._one(item) for item in items])
 
-    def _one(self, item: Item) -> Batch:
+    def _one(self, item: BatchItem) -> Batch:
         if self.cache_name is not None:
             file = _cached_shard(self.dataset, item.shard, self.cache_name, self.points, self.graphs)
             return _from_cache(file[item.row], self.graphs)
         shard, rng = self.dataset.shard(item.shard), np.random.default_rng(item.seed)
         another = (item.row + 1 + int(rng.integers(max(1, len(shard) - 1)))) % len(shard)
         changed = self.augmentation(shard[item.row], rng, None if another == item.row else shard[another])
-        return make_batch(changed.thinned(self.points), self.graphs)
+        return make_batch(changed.downsample(self.points), self.graphs)
 
 
 def _cached_shard(dataset: Dataset, number: int, cache: str, points: int, graphs: Graphs) -> RaggedFile:
@@ -198,7 +200,7 @@ def _cached_shard(dataset: Dataset, number: int, cache: str, points: int, graphs
     shard = dataset.shard_paths[number]
     path = shard.parent / cache / shard.name
     if not path.is_file():
-        items = [_to_cache(example.thinned(points), graphs) for example in dataset.shard(number)]
+        items = [_to_cache(example.downsample(points), graphs) for example in dataset.shard(number)]
         write_ragged(path, items, {})
     return open_cached(RaggedFile, path)
 

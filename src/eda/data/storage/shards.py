@@ -24,7 +24,7 @@ FORMAT, VERSION = "eda-dataset", 1
 MANIFEST = "dataset.json"
 
 # How an array of an example is kept: normals to 1e-3 are finer than any scanner's.
-_KEPT_AS = {
+_DTYPES = {
     "points": np.float32,
     "sizes": np.int64,
     "normals": np.float16,
@@ -36,13 +36,13 @@ _KEPT_AS = {
 
 def arrays_of(example: Example) -> dict[str, np.ndarray]:
     """What is known of an example, as it is kept on disk."""
-    known = {name: getattr(example, name) for name in _KEPT_AS} | {"foreign": ~example.own}
-    return {name: array.astype(_KEPT_AS[name]) for name, array in known.items() if array is not None}
+    known = {name: getattr(example, name) for name in _DTYPES} | {"foreign": ~example.own}
+    return {name: array.astype(_DTYPES[name]) for name, array in known.items() if array is not None}
 
 
 def example_of(name: str, arrays: Mapping[str, np.ndarray]) -> Example:
     """The inverse of `arrays_of`; other arrays are left aside."""
-    known = {key: arrays[key] for key in _KEPT_AS if key in arrays}
+    known = {key: arrays[key] for key in _DTYPES if key in arrays}
     if "normals" in known:
         known["normals"] = known["normals"].astype(np.float32)
     return Example(name=name, **known)
@@ -52,7 +52,7 @@ def write_shard(path: Path, examples: Sequence[Example], skipped: int = 0) -> No
     """Examples in farthest-point order as one file. Examples of one shard must know the same about their points."""
     names = [example.name for example in examples]
     metadata = {"format": FORMAT, "version": VERSION, "names": names, "skipped": skipped}
-    write_ragged(path, [arrays_of(example.ordered()) for example in examples], metadata)
+    write_ragged(path, [arrays_of(example.in_farthest_point_order()) for example in examples], metadata)
 
 
 class Shard(Sequence[Example]):
@@ -101,7 +101,7 @@ class Dataset(Sequence[Example]):
             self.shard_paths += paths
 
     @staticmethod
-    def named(folders: str) -> Dataset:
+    def from_text(folders: str) -> Dataset:
         """One folder, or several joined by +."""
         parts = [folders] if Path(folders).is_dir() else folders.split("+")
         if not all(parts):

@@ -51,10 +51,10 @@ def random_shape(rng: np.random.Generator, kinds: Sequence[str] | None = None) -
     kinds = tuple(SHAPES) if kinds is None else kinds
     check_kinds(kinds)
     solid = SHAPES[kinds[int(rng.integers(len(kinds)))]](rng)
-    return _dented(connected_parts(solid)[0], rng)  # where parts were stuck together, a crumb may be left over
+    return _dent(connected_parts(solid)[0], rng)  # where parts were stuck together, a crumb may be left over
 
 
-def _dented(solid: Manifold, rng: np.random.Generator) -> Manifold:
+def _dent(solid: Manifold, rng: np.random.Generator) -> Manifold:
     """The solid moved by a smooth field that nowhere folds space, then stretched and twisted a little."""
     lengths = size_of(solid) * rng.uniform(0.5, 1.2, size=(NUM_WAVES, 1))
     along, push = rng.normal(size=(2, NUM_WAVES, 3))
@@ -65,9 +65,9 @@ def _dented(solid: Manifold, rng: np.random.Generator) -> Manifold:
     phase = rng.uniform(0, 2 * np.pi, size=NUM_WAVES)
     stretch, twist = rng.uniform(0.85, 1.15, size=3), rng.normal() * 0.2
 
-    def moved(x: np.ndarray) -> np.ndarray:
+    def warp(x: np.ndarray) -> np.ndarray:
         x = (x + np.sin(x @ along.T + phase) @ push) * stretch
         cosine, sine = np.cos(twist * x[:, 2]), np.sin(twist * x[:, 2])
         return np.stack([cosine * x[:, 0] - sine * x[:, 1], sine * x[:, 0] + cosine * x[:, 1], x[:, 2]], axis=-1)
 
-    return solid.warp_batch(moved)
+    return solid.warp_batch(warp)

@@ -40,10 +40,10 @@ def axe(rng: np.random.Generator) -> Manifold:
     thickness = u(0.12, 0.2)
     flat = slab([lower + upper], thickness).translate([0, 0, -thickness / 2]).rotate([90, 0, 0])
 
-    def thinned(x: np.ndarray) -> np.ndarray:
+    def thin_out(x: np.ndarray) -> np.ndarray:
         return x * np.stack([np.ones(len(x)), 1 - np.clip(x[:, 0] / 0.55, 0, 0.8), np.ones(len(x))], axis=-1)
 
-    return union([_haft(rng, u(0.035, 0.055)), flat.warp_batch(thinned)])
+    return union([_haft(rng, u(0.035, 0.055)), flat.warp_batch(thin_out)])
 
 
 def spoon(rng: np.random.Generator) -> Manifold:

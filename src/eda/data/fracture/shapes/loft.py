@@ -40,7 +40,7 @@ def _ring_faces(num_rings: int, segments: int) -> np.ndarray:
     return np.concatenate([*quads, *caps])
 
 
-def turned(profile: np.ndarray, segments: int, relief: Relief | None = None) -> Manifold:
+def lathe(profile: np.ndarray, segments: int, relief: Relief | None = None) -> Manifold:
     """The solid of revolution of a profile (k, 2) of radii > 0 and heights, closed by discs at both of its ends."""
     angle = np.linspace(0, 2 * np.pi, segments, endpoint=False)
     radius, height = profile[:, :1], profile[:, 1:]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eda.data.fracture.shapes.loft import ball, block, bow, outline, slab, tube, turned
+from eda.data.fracture.shapes.loft import ball, block, bow, lathe, outline, slab, tube
 from eda.data.fracture.solids import connected_parts, union
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def column(rng: np.random.Generator) -> Manifold:
     u = rng.uniform
     flutes, depth = int(rng.integers(8, 14)), u(0.02, 0.07)
     line = outline([(u(0.16, 0.2), 0), (u(0.14, 0.18), 0.5), (u(0.12, 0.16), 1)], 6)
-    shaft = turned(line, 48, lambda angle, height: 1 + depth * np.cos(flutes * angle) + 0 * height)
-    torus = turned(outline([(0.2, -0.05), (u(0.22, 0.27), 0), (0.18, 0.08)], 6), 24)
+    shaft = lathe(line, 48, lambda angle, height: 1 + depth * np.cos(flutes * angle) + 0 * height)
+    torus = lathe(outline([(0.2, -0.05), (u(0.22, 0.27), 0), (0.18, 0.08)], 6), 24)
     foot = block((*-u(0.23, 0.29, size=2), -0.15), (*u(0.23, 0.29, size=2), -0.04))
     capital = block((*-u(0.2, 0.28, size=2), 0.97), (*u(0.2, 0.28, size=2), u(1.04, 1.12)))
     return union([shaft, torus, foot, capital])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eda.data.fracture.shapes.loft import Vector, ball, bow, outline, tube, turned
+from eda.data.fracture.shapes.loft import Vector, ball, bow, lathe, outline, tube
 from eda.data.fracture.solids import union
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def figurine(rng: np.random.Generator) -> Manifold:
     """A standing figure: trunk, head, two arms that do something; legs on a base, or a robe."""
     u = rng.uniform
     hips = [(u(0.13, 0.2), 0.35), (u(0.1, 0.14), 0.52), (u(0.15, 0.2), 0.75)]
-    trunk = turned(outline([*hips, (0.06, 0.84), (0.05, 0.95)], 12), 18)
+    trunk = lathe(outline([*hips, (0.06, 0.84), (0.05, 0.95)], 12), 18)
     head = ball((u(-0.03, 0.03), u(-0.03, 0.03), 0.97), u(0.09, 0.12, size=3), squareness=u(0.8, 1))
     parts = [trunk, head, _arm(rng, -1), _arm(rng, 1)]
     if rng.random() < 0.5:
-        robe = turned(outline([(u(0.2, 0.3), 0), (u(0.16, 0.24), 0.2), (0.13, 0.42)], 8), 18)
+        robe = lathe(outline([(u(0.2, 0.3), 0), (u(0.16, 0.24), 0.2), (0.13, 0.42)], 8), 18)
         return union([*parts, robe])
     base = ball((u(-0.03, 0.03), u(-0.03, 0.03), -0.07), (u(0.22, 0.3), u(0.18, 0.25), 0.06), squareness=0.4)
     return union([*parts, _leg(rng, -1), _leg(rng, 1), base])
@@ -102,12 +102,12 @@ def bust(rng: np.random.Generator) -> Manifold:
     """A head with nose, ears and hair, on shoulders, on a pedestal."""
     u = rng.uniform
     shoulders = ball((0, 0, 0.28), (u(0.24, 0.32), u(0.13, 0.17), u(0.15, 0.2)), squareness=u(0.6, 0.9), segments=20)
-    neck = turned(outline([(0.12, 0.3), (0.08, 0.5), (0.09, 0.68)], 6), 14)
+    neck = lathe(outline([(0.12, 0.3), (0.08, 0.5), (0.09, 0.68)], 6), 14)
     head = ball((0, 0.02, 0.74), (u(0.12, 0.15), u(0.14, 0.18), u(0.17, 0.21)), squareness=u(0.85, 1), segments=20)
     nose = ball((u(-0.01, 0.01), 0.18, 0.73), (0.025, u(0.04, 0.06), u(0.04, 0.06)), segments=10)
     ears = [ball((side * 0.135, 0.01, 0.74), (0.025, 0.03, u(0.03, 0.05)), segments=8) for side in (-1, 1)]
     hair = ball((u(-0.02, 0.02), -u(0.02, 0.07), u(0.8, 0.86)), u(0.13, 0.17, size=3))
-    pedestal = turned(outline([(u(0.14, 0.2), -0.1), (u(0.1, 0.14), 0.0), (u(0.08, 0.12), 0.25)], 8), 16)
+    pedestal = lathe(outline([(u(0.14, 0.2), -0.1), (u(0.1, 0.14), 0.0), (u(0.08, 0.12), 0.25)], 8), 16)
     return union([shoulders, neck, head, nose, *ears, hair, pedestal])
 
 
@@ -132,7 +132,7 @@ def chessman(rng: np.random.Generator) -> Manifold:
     heights = np.concatenate([[0], np.sort(u(0.05, 0.95, size=int(rng.integers(4, 8)))), [1]])
     radii = u(0.05, 0.24, size=len(heights)) * np.linspace(1.2, 0.8, len(heights))
     radii[0] = u(0.22, 0.3)
-    body = turned(outline(list(zip(radii, heights, strict=True)), 30), 28)
+    body = lathe(outline(list(zip(radii, heights, strict=True)), 30), 28)
     top = ball((u(-0.04, 0.04), u(-0.04, 0.04), 1), u(0.07, 0.16, size=3), squareness=u(0.4, 1.1))
     return union([body, top])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eda.data.fracture.shapes.loft import Relief, ball, bow, outline, tube, turned
+from eda.data.fracture.shapes.loft import Relief, ball, bow, lathe, outline, tube
 from eda.data.fracture.solids import union
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def _pot(rng: np.random.Generator, knots: Knots, wall: float, added: list[Manifo
         return np.concatenate([outside(angle, height[: len(line)]), section(angle, height[len(line) :])])
 
     if rng.random() < SOLID_SHARE:
-        return union([turned(line, SEGMENTS, outside), *(added or [])])
+        return union([lathe(line, SEGMENTS, outside), *(added or [])])
     inner = _inside(line, wall, floor=wall * rng.uniform(1, 2))
     if not added:
-        return turned(np.concatenate([line, inner[::-1]]), SEGMENTS, both)
+        return lathe(np.concatenate([line, inner[::-1]]), SEGMENTS, both)
     inner[-1, 1] += wall  # the hollow goes through the rim
-    return union([turned(line, SEGMENTS, outside), *added]) - turned(inner, SEGMENTS, section)
+    return union([lathe(line, SEGMENTS, outside), *added]) - lathe(inner, SEGMENTS, section)
 
 
 def _inside(line: np.ndarray, wall: float, floor: float) -> np.ndarray:
@@ -176,7 +176,7 @@ def teapot(rng: np.random.Generator) -> Manifold:
     if rng.random() < 0.5:
         return _pot(rng, knots, _wall(rng), [handle, spout])
     knob = ball((0, 0, h + u(0.02, 0.04)), np.full(3, u(0.05, 0.08)), segments=12)
-    return union([turned(outline(knots, RINGS), SEGMENTS, _section(rng)), handle, spout, knob])
+    return union([lathe(outline(knots, RINGS), SEGMENTS, _section(rng)), handle, spout, knob])
 
 
 def goblet(rng: np.random.Generator) -> Manifold:
@@ -187,7 +187,7 @@ def goblet(rng: np.random.Generator) -> Manifold:
     cup = [(stem, u(0.38, 0.45) * h), (u(0.2, 0.32), u(0.55, 0.7) * h), (u(0.18, 0.36), h)]
     line = outline([*foot, *cup], RINGS + 8)
     inner = _inside(line, max(_wall(rng), 0.02), floor=u(0.48, 0.55) * h)
-    return turned(np.concatenate([line, inner[::-1]]), SEGMENTS, _section(rng))
+    return lathe(np.concatenate([line, inner[::-1]]), SEGMENTS, _section(rng))
 
 
 def flowerpot(rng: np.random.Generator) -> Manifold:
@@ -217,7 +217,7 @@ def _dish(rng: np.random.Generator, knots: Knots, thickness: float, foot: float)
     below = height - thickness * np.minimum(np.hypot(1, np.gradient(height, radius)), 2.5)
     below -= foot * np.exp(-(((radius - rng.uniform(0.4, 0.6) * radius[-1]) / 0.05) ** 4))
     profile = np.concatenate([np.stack([radius, below], axis=-1), line[::-1]])
-    return turned(profile, SEGMENTS + 8, _section(rng))
+    return lathe(profile, SEGMENTS + 8, _section(rng))
 
 
 def bowl(rng: np.random.Generator) -> Manifold:
