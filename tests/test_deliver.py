@@ -29,7 +29,8 @@ OTHER = Given("other", POINTS, NORMALS)
 
 def given(*paths: Path) -> list[Given]:
     """The pieces of some files, with points for pictures."""
-    return [Given(file.name, *sample_piece(file, 20, np.random.default_rng(0))[:2], file) for file in read_pieces(paths)]
+    rng = np.random.default_rng
+    return [Given(file.name, *sample_piece(file, 20, rng(0))[:2], file) for file in read_pieces(paths)]
 
 
 def assembly_of(pieces: list[Given], placed: list[bool] | None = None, seed: int = 0) -> Assembly:

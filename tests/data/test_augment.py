@@ -23,7 +23,7 @@ def labelled(*contact: list[int], seed: int = 0) -> Example:
     clouds = [lumpy_cloud(seed + i, len(labels))[0] for i, labels in enumerate(contact)]
     return Example.from_clouds(
         "labelled", clouds, clouds, [np.array(labels) for labels in contact]
-    ).in_farthest_point_order()
+    ).sort_farthest_first()
 
 
 def rows_of(part: np.ndarray, whole: np.ndarray) -> list[int]:
@@ -72,7 +72,7 @@ def test_pieces_are_cut_in_directions_of_their_own():
 
 
 def test_labels_follow_a_crop_and_its_order_is_forgotten():
-    example = lumpy_example(0, 3, 60).in_farthest_point_order()
+    example = lumpy_example(0, 3, 60).sort_farthest_first()
     cut = crop(example, 0.5, rng(1))
     rows = rows_of(cut.points, example.points)
     assert np.array_equal(cut.contact, example.contact[rows])
@@ -96,7 +96,7 @@ def volumes(vectors: np.ndarray) -> np.ndarray:
 
 
 def test_a_mirror_image_keeps_distances_and_changes_hands():
-    example = lumpy_example(0, 3, 40).in_farthest_point_order()
+    example = lumpy_example(0, 3, 40).sort_farthest_first()
     image = mirror_image(example)
     np.testing.assert_allclose(pdist(image.points), pdist(example.points), rtol=1e-6)
     assert abs(volumes(example.points)).max() > 1e-3
@@ -104,7 +104,7 @@ def test_a_mirror_image_keeps_distances_and_changes_hands():
 
 
 def test_normals_follow_a_mirror_image_and_all_else_stays():
-    example = replace(lumpy_example(0, 3, 40), foreign=np.array([False, True, False])).in_farthest_point_order()
+    example = replace(lumpy_example(0, 3, 40), foreign=np.array([False, True, False])).sort_farthest_first()
     image = mirror_image(example)
     np.testing.assert_allclose(volumes(image.normals), -volumes(example.normals), rtol=1e-6)
     lean = [np.einsum("pd,qd->pq", e.points, e.normals) for e in (example, image)]
@@ -123,7 +123,7 @@ def test_the_order_of_a_mirror_image_is_that_of_the_example():
     """Farthest points are as far in a mirror: the gaps are true as they are."""
     example = lumpy_example(0, 2, 40)
     assert np.array_equal(
-        mirror_image(example.in_farthest_point_order()).gaps, mirror_image(example).in_farthest_point_order().gaps
+        mirror_image(example.sort_farthest_first()).gaps, mirror_image(example).sort_farthest_first().gaps
     )
 
 
@@ -133,7 +133,7 @@ def test_a_mirror_image_without_normals_has_none():
 
 def test_who_asks_for_no_mirror_image_draws_as_before():
     """What a seed does is written down here: crop, drop and foreign draw as they did before there were mirrors."""
-    example, settings = lumpy_example(0, 4, 50).in_farthest_point_order(), dict(keep=0.6, drop=0.5, foreign=0.5)
+    example, settings = lumpy_example(0, 4, 50).sort_farthest_first(), dict(keep=0.6, drop=0.5, foreign=0.5)
     for seed in range(10):
         chance = rng(seed)
         expected = crop(example, 0.6, chance)
@@ -202,7 +202,7 @@ def test_points_and_normals_are_changed_by_chance_of_their_own():
 
 
 def test_noise_changes_neither_labels_nor_the_order_of_points_but_that_is_no_longer_known():
-    example = replace(lumpy_example(0, 3, 40), foreign=np.array([False, True, False])).in_farthest_point_order()
+    example = replace(lumpy_example(0, 3, 40), foreign=np.array([False, True, False])).sort_farthest_first()
     assert example.gaps is not None
     changed = add_noise(example, 0.01, 0.05, rng())
     for name in ("sizes", "contact", "foreign"):
@@ -214,7 +214,7 @@ def test_noise_changes_neither_labels_nor_the_order_of_points_but_that_is_no_lon
 
 
 def test_noise_of_none_leaves_all_but_the_gaps():
-    example = lumpy_example(0, 3, 40).in_farthest_point_order()
+    example = lumpy_example(0, 3, 40).sort_farthest_first()
     still = add_noise(example, 0.0, 0.0, rng())
     assert np.array_equal(still.points, example.points)
     np.testing.assert_allclose(still.normals, example.normals, atol=1e-7)
@@ -254,7 +254,7 @@ def test_who_asks_for_one_kind_of_noise_has_none_of_the_other(setting):
 
 def test_noise_comes_after_crop_and_mirror_and_before_a_piece_is_lost_and_another_joins():
     """What a seed does is written down here; a piece of another example joins as it is."""
-    example = lumpy_example(0, 4, 50).in_farthest_point_order()
+    example = lumpy_example(0, 4, 50).sort_farthest_first()
     settings = dict(keep=0.6, mirror=0.5, noise=0.02, tilt=0.1, drop=0.5, foreign=0.5)
     for seed in range(10):
         chance = rng(seed)
@@ -272,7 +272,7 @@ def test_noise_comes_after_crop_and_mirror_and_before_a_piece_is_lost_and_anothe
 
 def test_who_asks_for_no_noise_draws_as_before():
     example, settings = (
-        lumpy_example(0, 4, 50).in_farthest_point_order(),
+        lumpy_example(0, 4, 50).sort_farthest_first(),
         dict(keep=0.6, mirror=0.5, drop=0.5, foreign=0.5),
     )
     for seed in range(10):
@@ -332,7 +332,7 @@ def test_pieces_without_labels_can_be_lost():
 
 
 def test_a_foreign_piece_is_marked_and_keeps_its_breaks():
-    mine, other = lumpy_example(0, 3).in_farthest_point_order(), labelled([OUTER, 0, LOST, 2, 1], seed=50)
+    mine, other = lumpy_example(0, 3).sort_farthest_first(), labelled([OUTER, 0, LOST, 2, 1], seed=50)
     mixed = with_foreign_piece(mine, other, rng())
     assert mixed.name == mine.name
     assert mixed.own.tolist() == [True, True, True, False]
@@ -354,7 +354,7 @@ def test_any_piece_of_the_other_may_come():
 
 
 def test_what_only_one_knows_is_not_known_of_the_mix():
-    mine = lumpy_example(0, 2).in_farthest_point_order()
+    mine = lumpy_example(0, 2).sort_farthest_first()
     assert with_foreign_piece(mine, lumpy_example(1, 2, normals=False), rng()).normals is None
     assert with_foreign_piece(mine, replace(lumpy_example(1, 2), contact=None), rng()).contact is None
     assert with_foreign_piece(mine, lumpy_example(1, 2), rng()).gaps is None
@@ -364,11 +364,11 @@ def test_what_only_one_knows_is_not_known_of_the_mix():
 
 
 def another() -> Example:
-    return lumpy_example(9, 2).in_farthest_point_order()
+    return lumpy_example(9, 2).sort_farthest_first()
 
 
 def test_nothing_happens_by_default():
-    example = lumpy_example().in_farthest_point_order()
+    example = lumpy_example().sort_farthest_first()
     assert Augmentation().changes_nothing
     assert Augmentation()(example, rng(), another()) is example
 
@@ -377,7 +377,7 @@ def test_nothing_happens_by_default():
     "setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0), dict(mirror=1.0), dict(noise=0.1), dict(tilt=0.1)]
 )
 def test_the_same_seed_changes_the_same(setting):
-    augmentation, example = Augmentation(**setting), lumpy_example(0, 4, 50).in_farthest_point_order()
+    augmentation, example = Augmentation(**setting), lumpy_example(0, 4, 50).sort_farthest_first()
     assert not augmentation.changes_nothing
     changed = [augmentation(example, rng(seed), another()) for seed in (1, 1, 2)]
     assert same(changed[0], changed[1])
@@ -386,14 +386,14 @@ def test_the_same_seed_changes_the_same(setting):
 
 
 def test_chances_are_what_they_are_said_to_be():
-    augmentation, example = Augmentation(drop=0.3, foreign=0.2), lumpy_example(0, 3, 10).in_farthest_point_order()
+    augmentation, example = Augmentation(drop=0.3, foreign=0.2), lumpy_example(0, 3, 10).sort_farthest_first()
     changed = [augmentation(example, rng(seed), another()) for seed in range(600)]
     assert np.mean([not e.own.all() for e in changed]) == pytest.approx(0.2, abs=0.05)
     assert np.mean([e.own.sum() == 2 for e in changed]) == pytest.approx(0.3, abs=0.06)
 
 
 def test_the_chance_of_a_mirror_image_is_what_it_is_said_to_be():
-    augmentation, example = Augmentation(mirror=0.3), lumpy_example(0, 3, 10).in_farthest_point_order()
+    augmentation, example = Augmentation(mirror=0.3), lumpy_example(0, 3, 10).sort_farthest_first()
     changed = [augmentation(example, rng(seed), another()) for seed in range(600)]
     image = mirror_image(example)
     assert all(same(e, example) or same(e, image) for e in changed)

@@ -83,16 +83,14 @@ def test_no_pieces_are_an_input_error():
 
 def test_a_piece_without_points_is_an_input_error():
     with pytest.raises(InputError):
-        Example.from_clouds(
-            "e", [lumpy_cloud(0, 10)[0], np.zeros((0, 3)), lumpy_cloud(1, 10)[0]]
-        ).in_farthest_point_order()
+        Example.from_clouds("e", [lumpy_cloud(0, 10)[0], np.zeros((0, 3)), lumpy_cloud(1, 10)[0]]).sort_farthest_first()
 
 
 # -- farthest-point order ----------------------------------------------------------------------------------
 
 
 def test_ordered_points_come_with_their_distance_to_those_before():
-    ordered = numbered(30, 17, 4).in_farthest_point_order()
+    ordered = numbered(30, 17, 4).sort_farthest_first()
     for cloud, gaps in zip(ordered.clouds(), ordered.clouds(ordered.gaps), strict=True):
         distance = cdist(cloud.astype(np.float64), cloud.astype(np.float64))
         assert np.isinf(gaps[0])
@@ -113,8 +111,8 @@ def assert_labels_follow(changed: Example, before: Example) -> None:
 
 def test_labels_follow_their_points():
     example = numbered(30, 17, 4)
-    assert_labels_follow(example.in_farthest_point_order(), example)
-    assert sorted(example.in_farthest_point_order().contact) == list(range(51))
+    assert_labels_follow(example.sort_farthest_first(), example)
+    assert sorted(example.sort_farthest_first().contact) == list(range(51))
     assert_labels_follow(example.downsample(25), example)
 
 
@@ -188,3 +186,16 @@ def test_the_place_of_a_foreign_piece_does_not_move_the_solution_of_the_others()
     farther = replace(example, points=example.points + np.where(theirs, 5, 0).astype(np.float32)[:, None])
     near, far = (e.puzzle().solution.translation[:2] for e in (example, farther))
     torch.testing.assert_close(near, far, rtol=0, atol=1e-5)
+
+
+def test_normals_that_are_missing_are_estimated_piece_by_piece():
+    """On two parallel planes that are nearer than their points: only the other piece could bend a normal."""
+    plane = np.column_stack([np.random.default_rng(0).uniform(0, 1, (200, 2)), np.zeros(200)])
+    bare = Example.from_clouds("planes", [plane, plane + np.array([0, 0, 0.01])])
+    np.testing.assert_allclose(np.abs(bare.with_normals().normals), np.tile([0, 0, 1], (400, 1)), atol=1e-6)
+    assert bare.with_normals(0).normals is None
+
+
+def test_normals_that_are_known_stay():
+    example = lumpy_example(0, 2, 40)
+    assert example.with_normals() is example

@@ -22,7 +22,7 @@ def show(
     columns: Annotated[int, typer.Option(min=1, help="Number of puzzles side by side.")] = 3,
     size: Annotated[int, typer.Option(min=32, help="Width of a view in pixels; a puzzle has three views.")] = 220,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
-    quiet: Annotated[bool, typer.Option(help="Show no progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
     """Draw some puzzles of a dataset on one page: each assembled, taken apart, and with its breaks in red."""
     import io

@@ -1,4 +1,4 @@
-"""Chance in training: what may happen to an example between the disk and the network."""
+"""Augmentation: random changes of an example between the disk and the network."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def add_noise(example: Example, noise: float, tilt: float, rng: np.random.Genera
 
 
 def without_piece(example: Example, piece: int) -> Example:
-    """One piece is lost; what touched it still lies on a break."""
+    """The example without one piece; what touched it still lies on a break."""
     owner = np.repeat(np.arange(example.num_pieces), example.sizes)
     unmarked = replace(example, foreign=None)
     left = unmarked.rows(np.flatnonzero(owner != piece), np.delete(example.sizes, piece))
@@ -91,7 +91,7 @@ def without_piece(example: Example, piece: int) -> Example:
 
 
 def with_foreign_piece(example: Example, other: Example, rng: np.random.Generator) -> Example:
-    """One piece of another example joins, somewhere near; it has no place among the rest."""
+    """The example with one piece of another example somewhere near, marked as foreign."""
     piece = int(rng.integers(other.num_pieces))
     rows = slice(int(other.sizes[:piece].sum()), int(other.sizes[: piece + 1].sum()))
 

@@ -32,7 +32,7 @@ class Example:
     normals: np.ndarray | None = None  # (P, 3) float32, unit and outward
     contact: np.ndarray | None = None  # (P,) int16, the piece that a point on a break touches, or OUTER or LOST
     foreign: np.ndarray | None = None  # (N,) bool, pieces of another object, whose place means nothing; None: no piece
-    gaps: np.ndarray | None = None  # (P,) float32, see `in_farthest_point_order`
+    gaps: np.ndarray | None = None  # (P,) float32, see `sort_farthest_first`
 
     def __post_init__(self) -> None:
         count, num_pieces = len(self.points), len(self.sizes)
@@ -60,7 +60,7 @@ class Example:
         contact: Sequence[np.ndarray] | None = None,
         foreign: Sequence[bool] | None = None,
     ) -> Example:
-        """From one array a piece. The whole is moved to the origin in float64, then kept in float32."""
+        """An example from one array a piece, moved to the origin in float64 and stored in float32."""
         if not clouds:
             raise InputError(f"{name}: no pieces")
         points = np.concatenate([np.asarray(cloud, dtype=np.float64) for cloud in clouds])
@@ -83,17 +83,17 @@ class Example:
 
     @property
     def num_pieces(self) -> int:
-        """N."""
+        """N, the number of pieces."""
         return len(self.sizes)
 
     @property
     def on_break(self) -> np.ndarray | None:
-        """(P,) which points lie on a break surface."""
+        """(P,) bool, which points lie on a break surface."""
         return None if self.contact is None else self.contact != OUTER
 
     @property
     def own(self) -> np.ndarray:
-        """(N,) which pieces belong to the object."""
+        """(N,) bool, which pieces belong to the object."""
         return np.ones(self.num_pieces, dtype=bool) if self.foreign is None else ~self.foreign
 
     def clouds(self, values: np.ndarray | None = None) -> list[np.ndarray]:
@@ -121,7 +121,7 @@ class Example:
         estimated = [estimate_normals(cloud, neighbors) for cloud in self.clouds()]
         return replace(self, normals=np.concatenate(estimated).astype(np.float32))
 
-    def in_farthest_point_order(self) -> Example:
+    def sort_farthest_first(self) -> Example:
         """The points of every piece in farthest-point order, each with its gap: how far those before it were.
 
         The points with a gap above some length cover every piece evenly at that length, so thinning is a choice of
@@ -136,7 +136,7 @@ class Example:
     def downsample(self, budget: int) -> Example:
         """About `budget` points at the same distance from each other on every piece; small pieces keep a few more."""
         if self.gaps is None:
-            return self.in_farthest_point_order().downsample(budget)
+            return self.sort_farthest_first().downsample(budget)
         if budget >= len(self.points):
             return self
         keep = np.concatenate([np.arange(size) for size in self.sizes]) < MIN_POINTS
@@ -145,6 +145,6 @@ class Example:
         return self.rows(np.flatnonzero(keep), np.bincount(piece[keep], minlength=self.num_pieces))
 
     def puzzle(self) -> Puzzle:
-        """What the network is given, and its solution, in which the object's own pieces are centred."""
+        """The pieces for a network and their solution, in which the object's own pieces are centred."""
         normals = None if self.normals is None else self.clouds(self.normals)
         return Puzzle.from_assembled(self.clouds(), normals, own=self.own)

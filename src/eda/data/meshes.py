@@ -93,7 +93,7 @@ def _winding(faces: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def make_one_sided(mesh: Mesh) -> Mesh:
-    """Of a mesh that has every face twice, once for each side, one face of each pair; other meshes as they are.
+    """One face of each pair, if a mesh has every face twice, once for each side; other meshes are returned unchanged.
 
     Furniture is often modelled so. The faces that are kept are turned outward; which side that is is a guess, good
     for closed parts.

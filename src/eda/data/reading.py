@@ -45,7 +45,7 @@ class DamageError(ValueError):
 
 @contextmanager
 def reading(path: Path, expected: str) -> Iterator[None]:
-    """Whatever goes wrong inside is said as: this file, what it should have been, and what to do."""
+    """Turns any error inside into an `InputError` that says which file, what it should have been, and what to do."""
     try:
         yield
     except InputError:
@@ -59,7 +59,7 @@ def reading(path: Path, expected: str) -> Iterator[None]:
 
 
 def damage_error(path: Path, expected: str, error: Exception) -> InputError:
-    """What to raise. Errors of libraries speak of their own insides, so they stay the cause and are not quoted."""
+    """The error to raise. Errors of libraries speak of their own internals, so they stay the cause, not quoted."""
     if isinstance(error, OSError) and error.strerror:
         return InputError(f"{path}: expected {expected}, but it cannot be read: {error.strerror}")
     found = f" ({error})" if isinstance(error, DamageError) else ""

@@ -28,7 +28,7 @@ def dataset(tmp_path, examples) -> Dataset:
 
 def assert_same(read: Example, written: Example) -> None:
     """Points come in farthest-point order."""
-    expected = written.in_farthest_point_order()
+    expected = written.sort_farthest_first()
     assert read.name == written.name
     for name in ("points", "sizes", "contact", "gaps"):
         assert np.array_equal(getattr(read, name), getattr(expected, name)), name

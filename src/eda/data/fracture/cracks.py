@@ -39,7 +39,7 @@ class Crack:
 
     @staticmethod
     def draw(rng: np.random.Generator, kind: str, mesh: Mesh, size: float, roughness: float, erosion: float) -> Crack:
-        """Hit anywhere on the surface; `roughness` and `erosion` are relative to the size, and the most there is."""
+        """A random crack from anywhere on the surface; `roughness` and `erosion` are bounds, relative to the size."""
         return Crack(
             kind=kind,
             size=size,
@@ -56,7 +56,7 @@ class Crack:
         return float(volume**self.evenness * (1 + 10 * self.distance(mesh)) ** -self.focus)
 
     def distance(self, mesh: Mesh) -> float:
-        """Of a part from the impact, relative to the object's size."""
+        """The distance of a part from the impact, relative to the object's size."""
         return float(np.linalg.norm(mesh.vertices - self.impact, axis=1).min() / self.size)
 
     def sheet(self, rng: np.random.Generator, mesh: Mesh) -> Sheet:
@@ -72,7 +72,7 @@ class Crack:
         )
 
     def _gap(self, rng: np.random.Generator) -> Heights:
-        """None in some places, the widest in others."""
+        """The width of the gap, which varies from zero to the widest."""
         lost = waves(rng, self.size * LONGEST_WAVE, self.size * 2 * SHORTEST_WAVE, 0.5)
         return lambda u, v: self.erosion * np.clip(0.5 + lost(u, v), 0, 1)
 
@@ -129,7 +129,7 @@ def _inner_point(rng: np.random.Generator, mesh: Mesh, across: np.ndarray) -> np
 
 
 def _inner_surface_point(rng: np.random.Generator, mesh: Mesh, across: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Such a point on the surface, and the unit normal there."""
+    """A point of the surface that is not at the part's ends in this direction, and the unit normal there."""
     along = mesh.corners.mean(axis=1) @ across
     low, high = np.quantile(along, INNER)
     return _surface_point(rng, mesh, (along >= low) & (along <= high))

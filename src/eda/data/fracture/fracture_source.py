@@ -44,7 +44,7 @@ class FractureSource(ItemSource[int]):
 
     @staticmethod
     def from_settings(settings: Mapping[str, str]) -> FractureSource:
-        """From text: seed, puzzles, pieces=MIN-MAX, shapes, meshes=PATH, and the settings of `FractureConfig`."""
+        """The source of text settings: seed, puzzles, pieces=MIN-MAX, shapes, meshes=PATH, and those of `FractureConfig`."""
         fields = dataclasses.fields(FractureConfig)
         of_config = {each.name: each.default for each in fields if each.default is not None}
         of_source = {"puzzles": 100, "seed": 0, "shapes": "all", "meshes": "", "pieces": "2-8"}
@@ -79,7 +79,7 @@ class FractureSource(ItemSource[int]):
         return self._break(item, np.random.default_rng([self.seed, item]))
 
     def description(self) -> dict[str, Any]:
-        """All that decides about a puzzle, as JSON."""
+        """Everything that determines the puzzles, as JSON."""
         meshes = self.meshes
         of = list(self._kinds) if meshes is None else [meshes.name(i) for i in range(len(meshes))]
         what = "shapes" if meshes is None else "meshes"

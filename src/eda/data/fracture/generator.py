@@ -94,7 +94,7 @@ class Fracture:
     def with_missing_and_foreign(
         self, rng: np.random.Generator, config: FractureConfig, other: Fracture | None = None
     ) -> Fracture:
-        """Some pieces taken away, and some of another object put in, scaled to the size of this one."""
+        """The fracture with some pieces left out, and some of another object added, scaled to the size of this one."""
         order = rng.permutation(len(self.pieces))
         missing = order[: max(0, min(int(rng.binomial(len(order), config.missing)), len(order) - 2))]
         foreign = () if other is None else other._some(rng, int(rng.binomial(len(order), config.foreign)))

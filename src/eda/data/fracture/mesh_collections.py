@@ -46,7 +46,7 @@ class MeshFiles:
         return self.paths[index].stem
 
     def licence(self, index: int) -> str | None:
-        """Files do not say."""
+        """None: mesh files do not tell their licence."""
         return None
 
     def solid(self, index: int) -> Manifold:
@@ -66,11 +66,11 @@ class MeshPack:
         return len(self.rows)
 
     def name(self, index: int) -> str:
-        """As the index has it."""
+        """What the index of the pack says."""
         return str(self.entries[index].get("name", self.rows[index]))
 
     def licence(self, index: int) -> str | None:
-        """As the index has it."""
+        """What the index of the pack says."""
         licence = self.entries[index].get("licence")
         return None if licence is None else str(licence)
 

@@ -31,7 +31,7 @@ class Geometry(NamedTuple):
 
 
 def join_geometries(parts: Sequence[Geometry]) -> Geometry:
-    """All as one, with the normals and colours that all of them have."""
+    """All geometries as one, with normals and colours if all of them have these."""
     starts = np.cumsum([0, *(len(part.points) for part in parts)])
     faces = [part.faces + start for part, start in zip(parts, starts, strict=False) if part.faces is not None]
     normals = [part.normals for part in parts if part.normals is not None]
@@ -107,7 +107,7 @@ def _scale_to_unit(points: np.ndarray) -> np.ndarray:
 
 
 def unit_normals(normals: Any, count: int) -> np.ndarray | None:
-    """As unit vectors, or None where some are not known: some writers put zeros for that."""
+    """Unit vectors (n, 3), or None if some are not known, for which some writers put zeros."""
     if normals is None or np.shape(normals) != (count, 3):
         return None
     directions = np.asarray(normals, dtype=np.float64)
@@ -116,7 +116,7 @@ def unit_normals(normals: Any, count: int) -> np.ndarray | None:
 
 
 def _byte_colors(colors: Any, count: int) -> np.ndarray | None:
-    """As bytes: fractions become shares of 255, and of two bytes the higher one is kept. None if they are not sound."""
+    """Colours as bytes: fractions are scaled to 255, and of two bytes the higher one is kept. None if not valid."""
     if colors is None or np.shape(colors) != (count, 3):
         return None
     values = np.asarray(colors)

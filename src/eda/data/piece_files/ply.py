@@ -44,7 +44,7 @@ class _Element(NamedTuple):
 
     @property
     def least_bytes(self) -> int:
-        """Of a binary row: a list may be empty."""
+        """The smallest size of a binary row; a list may be empty."""
         return sum((entry.length_type or entry.type).itemsize for entry in self.properties)
 
 

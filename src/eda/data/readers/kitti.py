@@ -25,7 +25,7 @@ SPLITS = {"train": range(9), "test": range(9, 11)}
 
 
 class LidarFrame(NamedTuple):
-    """One turn of the lidar."""
+    """One rotation of the lidar, which is one scan."""
 
     file: Path
     pose: np.ndarray  # (4, 4) lidar -> world

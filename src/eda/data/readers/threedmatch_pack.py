@@ -120,7 +120,7 @@ class ThreeDMatchPack(ItemSource[FragmentPair]):
 
 
 def _spread_evenly(pairs: list[FragmentPair], most: int) -> list[FragmentPair]:
-    """At most so many, from all over the list; 0: all."""
+    """At most so many pairs, spread evenly over the list; 0: all."""
     if not most or len(pairs) <= most:
         return pairs
     return [pairs[i] for i in np.linspace(0, len(pairs) - 1, most).round().astype(int)]
@@ -162,7 +162,7 @@ class PackFragments(NamedTuple):
 
 @lru_cache(maxsize=2)
 def read_fragments(folder: Path) -> PackFragments:
-    """Of the folder with fragments_5cm.npz and index.json."""
+    """The fragments of a folder with fragments_5cm.npz and index.json."""
     file, index = folder / "fragments_5cm.npz", folder / "index.json"
     arrays, content = read_npz(file, ("points_mm", "offset")), read_json(index)
     as_cloud(arrays["points_mm"], file)

@@ -1,4 +1,4 @@
-"""A whole room: its shell, furniture along the walls and inside, and on everything the mess of those who live there."""
+"""A whole room: its walls, furniture along the walls and inside, and small objects on everything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Interior:
     mess: float  # how much lies about, around 1
 
     def furnish(self) -> None:
-        """Fill it. Most of what is tried finds no room, so that rooms are as full as they get."""
+        """Fill the room. Most of what is tried finds no place, so that rooms become as full as they can be."""
         rng, size = self.rng, self.ground.size
         walls = self.ground.walls()
         lengths = np.array([length for *_, length in walls])
@@ -72,7 +72,7 @@ class Interior:
             self._chairs(thing.tops[0], at, yaw)
 
     def _chairs(self, top: Top, at: np.ndarray, yaw: float) -> None:
-        """Some equal ones around a table; they need no free ground, as people push them below it."""
+        """Put equal chairs around a table; they need no free ground, because they can be pushed below it."""
         rng = self.rng
         middle, half = np.mean([top.x, top.y], axis=1), np.ptp([top.x, top.y], axis=1) / 2
         sitting = move_mesh(chair(rng).mesh, (-0.22, 0, 0))

@@ -1,4 +1,4 @@
-"""What hangs on walls and lies on tables: the mess by which places are told apart."""
+"""Small objects on walls and tables, by which one place can be told from another."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _screen(rng: Rng, room: float) -> Mesh:
 
 
 def _computer(rng: Rng, room: float) -> Mesh:
-    """One that folds, open."""
+    """A laptop computer, open."""
     lid = tilt_mesh(box((-0.17, -0.12, 0), (0.17, -0.11, 0.23)), rng.uniform(-0.1, 0.4), (0, -0.12, 0))
     return join_meshes([box((-0.17, -0.12, 0), (0.17, 0.12, 0.02)), lid])
 

@@ -69,7 +69,7 @@ class RoomSource(ItemSource[int]):
 
     @staticmethod
     def from_settings(settings: Mapping[str, str]) -> RoomSource:
-        """From text: rooms, seed, scans, pairs, and objects=PATH, meshes that are put about."""
+        """The source of settings as text: rooms, seed, scans, pairs, and objects=PATH, meshes to place in the rooms."""
         defaults = {name: getattr(RoomSource, name) for name in ("rooms", "seed", "scans", "pairs")}
         values = typed_settings("rooms", settings, {**defaults, "objects": ""})
         path = values.pop("objects", "")
@@ -102,7 +102,7 @@ class RoomSource(ItemSource[int]):
         return examples
 
     def description(self) -> dict[str, Any]:
-        """All that decides about the pairs, as JSON."""
+        """Everything that determines the pairs, as JSON."""
         names = [] if self.objects is None else [self.objects.name(i) for i in range(len(self.objects))]
         config = {name: getattr(self, name) for name in ("scans", "pairs", "grid", "neighbors", "near", "misfit")}
         return {"made_by": "eda rooms", "seed": self.seed, "config": config, "objects": names}

@@ -1,4 +1,4 @@
-"""The surface of a room: triangles while it is built, an evenly dense sample for the camera."""
+"""The surface of a room: meshes while it is built, then evenly drawn points for the camera."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Contents:
     reach: list[float] = field(default_factory=list)  # of every part
 
     def add(self, mesh: Mesh, reach: float = FAR) -> None:
-        """One more."""
+        """Add a mesh that the camera can measure from up to `reach` metres."""
         self.parts.append(mesh)
         self.reach.append(reach)
 
     def sample(self, rng: Rng) -> SurfacePoints:
-        """All surfaces as points."""
+        """Points drawn evenly from all surfaces."""
         mesh = join_meshes(self.parts)
         faces, points = _even_sample(mesh, rng)
         vectors = mesh.area_vectors[faces]

@@ -1,4 +1,4 @@
-"""A camera walked through a room: what its frames see, fused, and how that fusion errs.
+"""Scans: what the frames of a moving camera see, fused into one cloud, with the errors of such a fusion.
 
 In: a surface as a dense sample. Out: the 5 cm means of what a short path of the camera saw, as the fragments of 3DMatch
 have them: fused in a cube of 3 m in front of the first camera, and cut by it.
@@ -32,7 +32,7 @@ class FusedScan(NamedTuple):
 
 
 def scan_surface(surface: SurfacePoints, path: list[CameraFrame], rng: Rng) -> FusedScan:
-    """What the frames of a path see of the surface, fused, with the errors of tracking, of depth and of fusion."""
+    """The cloud that the frames of a path see of the surface, with errors of tracking, depth and fusion."""
     local = path[0].local(surface.points)
     rows = np.flatnonzero(_within(local, _MARGIN))
     near = SurfacePoints(*(array[rows] for array in surface))

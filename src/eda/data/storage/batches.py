@@ -20,7 +20,7 @@ MIXED_SHARDS = 16
 
 @dataclass(frozen=True)
 class BatchItem:
-    """Where an example lies, and the seed of what happens to it by chance."""
+    """The place of an example, and the seed of its augmentation."""
 
     shard: int
     row: int

@@ -41,12 +41,12 @@ class Plan:
 
     @property
     def num_shards(self) -> int:
-        """How many files it will be."""
+        """The number of files."""
         return -(-self.num_items // self.shard_size)
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What `dataset.json` says of it."""
+        """The content of `dataset.json`."""
         return {
             "format": FORMAT,
             "version": VERSION,

@@ -108,7 +108,7 @@ class Loader:
     waited: float = field(default=0.0, init=False)  # seconds that the consumer has waited for batches
 
     def batches(self, first: int = 0) -> Iterator[Batch]:
-        """From the batch with this number on, epoch after epoch."""
+        """Yields batches from the one with this number on, epoch after epoch."""
         loading: DataLoader[Batch] = DataLoader(
             _BatchReader(
                 self.dataset, self.plan.points_per_example, self.graphs, self.augmentation, self._cache_name()
@@ -135,7 +135,7 @@ class Loader:
                 progress(number + 1, self.dataset.num_shards)
 
     def _cache_name(self) -> str | None:
-        """Of folders beside the shards for these pyramids and no others, which are made."""
+        """The name of the cache folders beside the shards, one for each setting of the pyramids; makes the folders."""
         if not self.cache or not self.augmentation.changes_nothing:
             return None
         settings = {"points": self.plan.points_per_example, **vars(self.graphs)}

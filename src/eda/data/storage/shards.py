@@ -35,7 +35,7 @@ _DTYPES = {
 
 
 def arrays_of(example: Example) -> dict[str, np.ndarray]:
-    """What is known of an example, as it is kept on disk."""
+    """The arrays of an example as they are stored."""
     known = {name: getattr(example, name) for name in _DTYPES} | {"foreign": ~example.own}
     return {name: array.astype(_DTYPES[name]) for name, array in known.items() if array is not None}
 
@@ -52,7 +52,7 @@ def write_shard(path: Path, examples: Sequence[Example], skipped: int = 0) -> No
     """Examples in farthest-point order as one file. Examples of one shard must know the same about their points."""
     names = [example.name for example in examples]
     metadata = {"format": FORMAT, "version": VERSION, "names": names, "skipped": skipped}
-    write_ragged(path, [arrays_of(example.in_farthest_point_order()) for example in examples], metadata)
+    write_ragged(path, [arrays_of(example.sort_farthest_first()) for example in examples], metadata)
 
 
 class Shard(Sequence[Example]):
@@ -102,7 +102,7 @@ class Dataset(Sequence[Example]):
 
     @staticmethod
     def from_text(folders: str) -> Dataset:
-        """One folder, or several joined by +."""
+        """The dataset of one folder, or of several joined by +."""
         parts = [folders] if Path(folders).is_dir() else folders.split("+")
         if not all(parts):
             raise InputError(f"{folders!r} names no folder: join several as in first+second")
@@ -110,7 +110,7 @@ class Dataset(Sequence[Example]):
 
     @property
     def name(self) -> str:
-        """Where it lies, for messages."""
+        """Its folders, for messages."""
         return "+".join(map(str, self.folders))
 
     def shard(self, index: int) -> Shard:
@@ -124,7 +124,7 @@ class Dataset(Sequence[Example]):
 
     @property
     def num_shards(self) -> int:
-        """How many files."""
+        """The number of files."""
         return len(self.shard_paths)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What stands on the floor of a room.
+"""Furniture that stands on the floor of a room.
 
 In: chance. Out: a `Thing` that stands on z = 0 with its back along y = 0, x along the wall and y into the room, in
 metres, and the places on it where smaller things can stand.

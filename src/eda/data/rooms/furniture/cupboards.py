@@ -1,4 +1,4 @@
-"""What things are kept in."""
+"""Furniture to keep things in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was built into a room."""
+"""Furniture that is built into a room."""
 
 from __future__ import annotations
 

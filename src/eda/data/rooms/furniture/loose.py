@@ -1,4 +1,4 @@
-"""What stands about."""
+"""Movable things: lamps, plants, bins, boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one sits and lies on."""
+"""Chairs, sofas and beds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chair(rng: Rng) -> Thing:
 
 
 def sofa(rng: Rng) -> Thing:
-    """Of one to four seats."""
+    """A sofa of one to four seats."""
     seats, seat = int(rng.integers(1, 5)), rng.uniform(0.55, 0.75)
     arm, d, h, top = rng.uniform(0.1, 0.25), rng.uniform(0.75, 1.0), rng.uniform(0.38, 0.46), rng.uniform(0.65, 0.95)
     w, side = seats * seat + 2 * arm, rng.uniform(0.5, 0.68)

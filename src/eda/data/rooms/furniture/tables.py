@@ -1,4 +1,4 @@
-"""What one sits at."""
+"""Tables, desks and pianos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a piece of furniture is: triangles, the places on it that carry things, and parts that many of them have."""
+"""A piece of furniture: its mesh, the surfaces on it that carry things, and parts that many of them share."""
 
 from __future__ import annotations
 
