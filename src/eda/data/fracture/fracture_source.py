@@ -44,7 +44,7 @@ class FractureSource(ItemSource[int]):
 
     @staticmethod
     def from_settings(settings: Mapping[str, str]) -> FractureSource:
-        """The source of text settings: seed, puzzles, pieces=MIN-MAX, shapes, meshes=PATH, and those of `FractureConfig`."""
+        """The source of text settings: seed, puzzles, pieces=MIN-MAX, shapes, meshes=PATH, or of `FractureConfig`."""
         fields = dataclasses.fields(FractureConfig)
         of_config = {each.name: each.default for each in fields if each.default is not None}
         of_source = {"puzzles": 100, "seed": 0, "shapes": "all", "meshes": "", "pieces": "2-8"}
