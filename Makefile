@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   set up .venv, break an object, put it together and write a report"
 	@echo "make test   set up what is missing and run the tests"
 	@echo "make lint   ruff, mypy and import-linter"
+	@echo "make wheel  a wheel and an sdist in dist/"
 	@echo "make clean  remove .venv and every cache"
 
 # The stamp is newer than the files it depends on only after an install that succeeded.
@@ -34,6 +35,10 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+wheel: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
 clean:
-	rm -rf demo .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
+	rm -rf demo dist .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
 	find . -name __pycache__ -type d -exec rm -rf {} +

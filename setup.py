@@ -10,8 +10,11 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 NATIVE = "src/eda/native"
-FILES = ("attention", "attention_baseline", "attention_avx2", "attention_avx512", "points")
-HEADERS = ("attention.h", "attention_body.inc", "nearest_body.inc", "pointwise_body.inc", "parallel.h")
+SOURCES = ("dispatch", "kernels_baseline", "kernels_avx2", "kernels_avx512", "farthest_points")
+HEADERS = (
+    "kernels.h", "parallel.h",
+    "kernels.inc", "registers.inc", "attention.inc", "pointwise.inc", "nearest.inc",
+)  # fmt: skip
 
 
 class BuildNative(build_ext):
@@ -43,7 +46,7 @@ setup(
     ext_modules=[
         Extension(
             "eda.native._core",
-            sources=[f"{NATIVE}/{name}.cpp" for name in FILES],
+            sources=[f"{NATIVE}/{name}.cpp" for name in SOURCES],
             depends=[f"{NATIVE}/{name}" for name in HEADERS],
             # -Wno-psabi: vectors are never passed between functions that are not inlined.
             extra_compile_args=[

@@ -1,8 +1,8 @@
-"""How like real scans those of `eda rooms` are: the fragments of 3DMatch's scenes beside scans that are made up.
+"""How similar generated scans of rooms are to real ones: `eda rooms` beside the fragments of 3DMatch's scenes.
 
     python benchmarks/rooms.py path/of/3dmatch-pack --rooms 20 --scenes 7-scenes-redkitchen
 
-Both at 5 cm: how many points, how far they reach, how much lies on planes, how thick surfaces are, in how many parts.
+At 5 cm, means of: number of points, extent, share on planes, thickness of surfaces, number of parts.
 """
 
 import argparse

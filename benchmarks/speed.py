@@ -22,7 +22,7 @@ import torch
 
 from eda import Eda, EdaConfig, NetworkConfig, Pieces, kernels
 from eda.flow import sample_noise
-from eda.kernels import Edges, cpu, reference
+from eda.kernels import Edges, attention_compiled, attention_reference
 from eda.nn.chunks import CHUNK
 
 SIZES = "2x1000,4x2000,8x1000,2x5000,8x5000,2x20000"
@@ -134,10 +134,10 @@ def operator_figures(receivers: int = 2000, neighbors: int = 10) -> dict[str, fl
     )
 
     def compiled() -> torch.Tensor:
-        return cpu.edge_attention(features, queries, edges.vectors, edges.neighbors, key, value, 4)[0]
+        return attention_compiled.edge_attention(features, queries, edges.vectors, edges.neighbors, key, value, 4)[0]
 
     def plain() -> torch.Tensor:
-        return reference.edge_attention(features, queries, edges, key, value, 4)
+        return attention_reference.edge_attention(features, queries, edges, key, value, 4)
 
     row = {}
     for name, run in {"compiled": compiled, "reference": plain, "compiled again": compiled}.items():

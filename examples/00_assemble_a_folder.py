@@ -1,7 +1,7 @@
-"""Assemble a folder of pieces: files in, ranked assemblies and a report out. As `eda assemble`, from Python.
+"""Assemble a folder of pieces: files in, ranked assemblies and a report out. The same as `eda assemble`, from Python.
 
 python examples/00_assemble_a_folder.py sherds/ --out result
-python examples/00_assemble_a_folder.py               # breaks an object of ours and assembles that
+python examples/00_assemble_a_folder.py               # breaks an object and assembles it again
 """
 
 import argparse
@@ -26,13 +26,13 @@ def broken_stone(folder: Path) -> Path:
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("folder", type=Path, nargs="?", help="one piece a file, or several in one GLB")
 parser.add_argument("--out", type=Path, help="where to write the result")
-parser.add_argument("--quick", action="store_true", help="try less hard")
+parser.add_argument("--quick", action="store_true", help="fewer samples and steps")
 options = parser.parse_args()
 
 folder = options.folder or broken_stone(Path(tempfile.mkdtemp()))
 pieces = read_pieces([folder])  # meshes and clouds of any common format
 points, normals, oriented = zip(*[sample_piece(piece, 1500, np.random.default_rng(0)) for piece in pieces], strict=True)
-# Normals that point inwards and outwards are of no use: left out, they are estimated.
+# Normals whose sign is not known are left out; they are then estimated.
 outward = [n if is_outward else None for n, is_outward in zip(normals, oriented, strict=True)]
 
 config = AssembleConfig(samples=8, steps=5) if options.quick else AssembleConfig()

@@ -1,7 +1,7 @@
-"""Break your own mesh, put it together again, and see how far off the result is.
+"""Break your own mesh, put it together again, and measure the error.
 
 python examples/01_break_your_own_mesh.py statue.stl --pieces 4
-python examples/01_break_your_own_mesh.py             # an object of ours, of a kind that no model has seen
+python examples/01_break_your_own_mesh.py             # a generated object of a kind that no model was trained on
 """
 
 import argparse
@@ -18,7 +18,7 @@ parser.add_argument("mesh", type=Path, nargs="?", help="a closed mesh: OBJ, PLY,
 parser.add_argument("--pieces", type=int, default=2)
 parser.add_argument("--seed", type=int, default=7)
 parser.add_argument("--show", action="store_true", help="open the report in a browser")
-parser.add_argument("--quick", action="store_true", help="try less hard")
+parser.add_argument("--quick", action="store_true", help="fewer samples and steps")
 options = parser.parse_args()
 
 # Break it. An example holds the pieces in their true places, as points with outward normals.
@@ -28,14 +28,14 @@ example = FractureSource(settings, options.seed, shapes=("bust",), meshes=meshes
 clouds, normals = example.clouds(), example.clouds(example.normals)
 print(f"{example.name}: {example.num_pieces} pieces of {', '.join(str(len(cloud)) for cloud in clouds)} points")
 
-# Take it apart: every piece turned at random. What turns them back is the truth that is looked for.
+# Turn every piece at random. The ground truth is the motion that turns it back.
 turns = Rotation.random(example.num_pieces, random_state=options.seed).as_matrix()
 scattered = [cloud @ turn.T for cloud, turn in zip(clouds, turns, strict=True)]
 directions = [normal @ turn.T for normal, turn in zip(normals, turns, strict=True)]
 truth = np.tile(np.eye(4), (example.num_pieces, 1, 1))
 truth[:, :3, :3] = turns.transpose(0, 2, 1)
 
-# Put it together. Nothing of the truth is known here.
+# Put it together. The assembler does not see the ground truth.
 config = AssembleConfig(samples=8, steps=5) if options.quick else AssembleConfig()
 assembly = assemble(scattered, directions, config=config)
 

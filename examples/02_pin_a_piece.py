@@ -1,4 +1,4 @@
-"""Pin a piece: its place is known, it stays there, and the others are found around it.
+"""Pin a piece: its pose is known and stays fixed, and the other pieces are placed around it.
 
 python examples/02_pin_a_piece.py
 """
@@ -12,7 +12,7 @@ from eda import AssembleConfig, assemble
 from eda.data import FractureConfig, FractureSource
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--quick", action="store_true", help="try less hard")
+parser.add_argument("--quick", action="store_true", help="fewer samples and steps")
 options = parser.parse_args()
 
 settings = FractureConfig(min_pieces=2, max_pieces=2, num_points=4000, kinds=("rough",))

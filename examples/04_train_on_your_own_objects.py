@@ -1,7 +1,7 @@
-"""Train on your own objects: break them into puzzles, learn from these, and assemble one with what was learnt.
+"""Train on your own objects: break them into puzzles, train on these, and assemble a new one with the model.
 
 python examples/04_train_on_your_own_objects.py meshes/ --steps 4000      # hours
-python examples/04_train_on_your_own_objects.py --quick                   # seconds, and a model that knows nothing
+python examples/04_train_on_your_own_objects.py --quick                   # seconds, only to see that it runs
 """
 
 import argparse
@@ -18,19 +18,19 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("meshes", type=Path, nargs="?", help="a folder of closed meshes; without it, stones of ours")
 parser.add_argument("--steps", type=int, default=2000)
 parser.add_argument("--puzzles", type=int, default=500)
-parser.add_argument("--out", type=Path, help="where to keep the data and the run; the same folder goes on")
+parser.add_argument("--out", type=Path, help="folder for the data and the run; the same folder resumes it")
 parser.add_argument("--quick", action="store_true", help="a few steps on a few puzzles")
 options = parser.parse_args()
 folder = options.out or Path(tempfile.mkdtemp())
 steps, puzzles = (3, 8) if options.quick else (options.steps, options.puzzles)
 
-# Puzzles of two and three pieces. The seed tells those to learn from and those to try it on apart.
+# Puzzles of two and three pieces. Training and test puzzles have different seeds.
 settings = FractureConfig(min_pieces=2, max_pieces=3, num_points=2400)
 meshes = open_meshes(options.meshes) if options.meshes else None
 source = FractureSource(settings, seed=1, shapes=("stone",), meshes=meshes, num_puzzles=puzzles)
 build(Plan.from_source(source, source.description()), folder / "data")
 
-# A recipe is a whole config; what is to be different is replaced.
+# A recipe is a whole config; replace what should differ.
 recipe = fracture_small()
 config = replace(
     recipe,

@@ -1,4 +1,4 @@
-"""Read the confidence: which alternatives there are, which joints to believe, and which piece belongs to nothing.
+"""Read the confidence: the alternatives, which joints to trust, and which piece belongs to nothing.
 
 python examples/05_read_the_confidence.py
 """
@@ -9,7 +9,7 @@ from eda import AssembleConfig, assemble
 from eda.data import FractureConfig, FractureSource
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--quick", action="store_true", help="try less hard")
+parser.add_argument("--quick", action="store_true", help="fewer samples and steps")
 options = parser.parse_args()
 
 # A stone in two pieces, and a piece of another one that does not belong.

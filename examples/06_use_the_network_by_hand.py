@@ -1,4 +1,4 @@
-"""Use the network by hand: sample assemblies, watch the flow, and ask where the breaks are. No engine, no ranking.
+"""Use the network by hand: sample assemblies, animate the flow, and find the break surfaces. No refinement, no ranking.
 
 python examples/06_use_the_network_by_hand.py --gif flow.gif
 """
@@ -11,7 +11,7 @@ import torch
 from eda import Eda
 from eda.data import FractureConfig, FractureSource
 from eda.metrics import pairwise_geodesic
-from eda.view import animate
+from eda.render import animate
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--gif", type=Path, help="the flow of the best sample, as an animation")
@@ -29,13 +29,13 @@ samples, steps = (4, 4) if options.quick else (32, 20)
 generator = torch.Generator().manual_seed(0)
 flow = model.trajectory(puzzle.pieces, samples, steps=steps, generator=generator)
 
-# Errors between pairs of pieces do not mind where the whole lies.
+# Errors between pairs of pieces do not depend on where the whole lies.
 errors = [pairwise_geodesic(flow.final[k], puzzle.solution, puzzle.pieces) for k in range(samples)]
 degrees = [float(angle) for angle, _ in errors]
 best = min(range(samples), key=degrees.__getitem__)
 print(f"{samples} samples: {sorted(round(angle) for angle in degrees)} degrees off")
 
-# The break head says of every point how likely it lies on a break.
+# The break head gives the probability of every point to lie on a break surface.
 broken = model.break_probability(puzzle.pieces).numpy() > 0.5
 print(f"breaks: {(broken == example.on_break).mean():.0%} of the points are told right")
 

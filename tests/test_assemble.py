@@ -15,7 +15,7 @@ from support.stones import moved, scattered, stone
 from eda import Assembly, Eda, InputError, assemble, prepare, save_assembly, show_assembly
 from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, Thinned, judge, refine
 from eda.data import Example
-from eda.view.deliver import Pictures
+from eda.output.result_files import PictureSizes
 
 QUICK = AssembleConfig(samples=8, steps=10, solver="rk1")
 
@@ -160,9 +160,9 @@ def test_names_that_pieces_share_are_refused(example, model):
 
 @pytest.fixture(scope="module")
 def delivered(tmp_path_factory, assembled) -> Path:
-    small = Pictures(preview=90, frame=60, frames=4, last_frames=2)
+    small = PictureSizes(preview=90, frame=60, frames=4, last_frames=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eda.view.deliver.Pictures", lambda: small)
+        patch.setattr("eda.output.result_files.PictureSizes", lambda: small)
         return save_assembly(assembled, tmp_path_factory.mktemp("delivered") / "out")
 
 
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_made_is_an_input_error(assembled, tmp_path):
 def test_the_report_is_shown_in_the_browser(assembled, delivered, monkeypatch):
     opened = []
     monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr("eda.view.saving.open_report", opened.append)
-    monkeypatch.setattr("eda.view.saving.save_assembly", lambda assembly, folder: delivered)
+    monkeypatch.setattr("eda.output.save.open_report", opened.append)
+    monkeypatch.setattr("eda.output.save.save_assembly", lambda assembly, folder: delivered)
     assert show_assembly(assembled) == delivered
     assert opened == [delivered / "report.html"]

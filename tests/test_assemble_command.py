@@ -18,7 +18,7 @@ from eda import InputError
 from eda.assembly import rank, read_pin
 from eda.cli import app, main
 from eda.cli.stages import overall
-from eda.view.deliver import Pictures
+from eda.output.result_files import PictureSizes
 
 QUICK = ("--samples", "2", "--steps", "2", "--solver", "rk1")
 
@@ -48,8 +48,8 @@ def clouds(tmp_path_factory) -> Path:
 @pytest.fixture(autouse=True)
 def small_pictures(monkeypatch):
     """Pictures take longest, and other tests look at them."""
-    small = Pictures(preview=60, frame=40, frames=2, last_frames=1)
-    monkeypatch.setattr("eda.view.deliver.Pictures", lambda: small)
+    small = PictureSizes(preview=60, frame=40, frames=2, last_frames=1)
+    monkeypatch.setattr("eda.output.result_files.PictureSizes", lambda: small)
 
 
 def test_the_command_puts_files_together(meshes, tmp_path):
@@ -193,7 +193,7 @@ def test_an_interruption_while_writing_leaves_what_was_there(clouds, tmp_path, m
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eda.view.report.write_report", interrupted)
+    monkeypatch.setattr("eda.output.report.write_report", interrupted)
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite").exit_code == 130
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
     assert sorted(p.name for p in out.iterdir()) == ["assembly.json", "preview.png"]
@@ -247,14 +247,14 @@ def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
 
 SLOW_TO_WRITE = """
 import time
-import eda.view.report
+import eda.output.report
 from eda.cli import main
 
 def never(path, scene):
     (path.parent.parent / "writing").touch()
     time.sleep(600)
 
-eda.view.report.write_report = never
+eda.output.report.write_report = never
 main()
 """
 

@@ -6,7 +6,7 @@ import types
 
 import numpy as np
 import pytest
-from views import degrees, motion, moved, room, two_views
+from support.room_scans import degrees, motion, moved, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
 from eda.assembly import RankConfig, Scan

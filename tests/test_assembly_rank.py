@@ -14,7 +14,6 @@ from eda.assembly import (
     ProposeConfig,
     RankConfig,
     calibrate,
-    expected_calibration_error,
     judge,
     propose,
     rank,
@@ -25,6 +24,7 @@ from eda.assembly.confidence import SHERDS, Calibration
 from eda.assembly.dock import docked, merged
 from eda.assembly.pool import PoolConfig, held, together
 from eda.assembly.rank import DOUBT
+from eda.metrics import expected_calibration_error
 
 DENSITY = 110.0
 QUICK = RankConfig(propose=ProposeConfig(edges=24, places=4, other_places=16, left=100, kept=12))
@@ -333,17 +333,9 @@ def test_calibration_stays_finite_where_right_and_wrong_separate():
     assert (np.diff(fitted(features)) > 0).all()
 
 
-def test_calibration_error_by_hand():
-    probability = np.array([0.1, 0.1, 0.9, 0.9])
-    right = np.array([0.0, 1.0, 1.0, 1.0])
-    assert expected_calibration_error(probability, right) == pytest.approx((2 * 0.4 + 2 * 0.1) / 4)
-
-
 def test_calibration_refuses_what_does_not_fit():
     with pytest.raises(InputError, match="features"):
         calibrate(np.zeros((3, 2)), np.zeros(4), fitted="")
-    with pytest.raises(InputError, match="labels"):
-        expected_calibration_error(np.zeros(3), np.zeros(4))
 
 
 def test_a_better_assembly_is_more_probable():

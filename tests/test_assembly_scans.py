@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from views import motion, moved, two_views
+from support.room_scans import motion, moved, two_views
 
 from eda.assembly import Evidence, Fragment, Scan, judge
 from eda.assembly.confidence import Seen

@@ -1,4 +1,4 @@
-"""Thinning a cloud with a grid, against a loop over its cells."""
+"""Farthest points, grids and normals of one cloud, against definitions written out by hand."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from eda.cloud import estimate_normals, voxel_grid
+from eda.cloud import estimate_normals, farthest_points, farthest_points_reference, voxel_grid
 from eda.errors import InputError
 
 
@@ -138,3 +138,62 @@ def test_normals_do_not_depend_on_how_many_rows_are_done_at_once(monkeypatch):
     expected = estimate_normals(points)
     monkeypatch.setattr("eda.cloud._ROWS_AT_ONCE", 7)
     np.testing.assert_array_equal(estimate_normals(points), expected)
+
+
+# -- farthest points: the compiled ones are those of the definition ----------------------------------------
+
+
+def random_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.normal(size=(size, 3))
+
+
+def doubled_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
+    few = 1 + size // 4
+    return rng.normal(size=(few, 3))[rng.integers(few, size=size)]
+
+
+def lattice_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
+    """With one point that is farther from the centroid than all others."""
+    return np.concatenate([[[90.0, 70.0, 50.0]], rng.integers(4, size=(size, 3))])[:size]
+
+
+def flat_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.normal(size=(size, 3)) * [1.0, 0.0, 1.0]
+
+
+def one_place(rng: np.random.Generator, size: int) -> np.ndarray:
+    return np.full((size, 3), 0.3)
+
+
+def tied_cloud(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Of which several points may be the farthest from the centroid."""
+    return rng.integers(3, size=(size, 3)).astype(np.float64)
+
+
+def even_line(rng: np.random.Generator, size: int) -> np.ndarray:
+    return np.arange(size)[:, None] * np.array([1.0, 0.0, 0.0])
+
+
+CLOUDS = [
+    random_cloud,
+    doubled_cloud,
+    lattice_cloud,
+    flat_cloud,
+    one_place,
+    tied_cloud,
+    even_line,
+]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_farthest_points_are_exactly_those_of_the_definition(cloud):
+    rng = np.random.default_rng(0)
+    for size in range(1, 201):
+        points = cloud(rng, size)
+        assert np.array_equal(farthest_points(points, size), farthest_points_reference(points, size)[0]), size
+
+
+@pytest.mark.parametrize("cloud", [random_cloud, doubled_cloud, lattice_cloud])
+def test_farthest_points_of_a_large_cloud_are_exactly_those_of_the_definition(cloud):
+    points = cloud(np.random.default_rng(0), 5000)
+    assert np.array_equal(farthest_points(points, 1000), farthest_points_reference(points, 1000)[0])

@@ -9,7 +9,7 @@ import pytest
 from support.stones import stone
 
 from eda.assembly import AssembleConfig
-from eda.view.deliver import Pictures
+from eda.output.result_files import PictureSizes
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "assemble.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -20,7 +20,8 @@ def small(monkeypatch):
     """What the page leaves to the defaults is right, but slow."""
     module = sys.modules["eda.assembly.assemble"]
     monkeypatch.setattr(module, "AssembleConfig", lambda: AssembleConfig(samples=2, steps=1, solver="rk1"))
-    monkeypatch.setattr("eda.view.deliver.Pictures", lambda: Pictures(preview=48, frame=24, frames=2, last_frames=1))
+    small = PictureSizes(preview=48, frame=24, frames=2, last_frames=1)
+    monkeypatch.setattr("eda.output.result_files.PictureSizes", lambda: small)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.splitlines()[0])

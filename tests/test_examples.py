@@ -18,6 +18,7 @@ SAYS = {
     "04": ["pieces placed; the model is", "model.safetensors"],
     "05": ["1. score", "stranger: fits nowhere", "touches stone 1"],
     "06": ["4 samples:", "of the points are told right", "wrote"],
+    "07": ["keeps the laws of equivariance: True", "on average over 8 bricks"],
 }
 
 
@@ -31,6 +32,7 @@ def run(monkeypatch, capsys):
     return script
 
 
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_an_example_runs(run, path, tmp_path):
     words = {"00": ["--out", tmp_path / "result"], "04": ["--out", tmp_path], "06": ["--gif", tmp_path / "flow.gif"]}

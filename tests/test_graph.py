@@ -10,7 +10,7 @@ from support.shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces
 from eda.cloud import farthest_points, farthest_points_and_gaps, farthest_points_reference, spatial_order
-from eda.graph import Across, Level, Pyramid, kept
+from eda.graph import Across, Level, Pyramid, level_size
 from eda.lie import SE3
 
 # -- farthest points ---------------------------------------------------------------------------------------
@@ -96,14 +96,14 @@ def pieces_of(*sizes: int, dtype: torch.dtype = torch.float64, seed: int = 0) ->
     ("size", "expected"), [(4, 4), (10, 10), (11, 11), (12, 11), (44, 11), (45, 12), (1000, 250), (1001, 251)]
 )
 def test_a_level_keeps_a_quarter_but_enough_for_a_neighbourhood(size, expected):
-    assert kept(size, 0.25, 10) == expected
+    assert level_size(size, 0.25, 10) == expected
 
 
 @pytest.mark.parametrize(("ratio", "k"), [(0.5, 3), (0.25, 10), (0.9, 1)])
 def test_kept_is_between_a_point_and_all(ratio, k):
     for size in range(1, 200):
-        assert min(size, k + 1) <= kept(size, ratio, k) <= size
-        assert kept(size, ratio, k) >= ratio * size
+        assert min(size, k + 1) <= level_size(size, ratio, k) <= size
+        assert level_size(size, ratio, k) >= ratio * size
 
 
 def test_level_sizes_follow_the_rule():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from eda.segment import padded, ranges, segment_max, segment_mean, segment_softmax, segment_sum, starts
+from eda.segment import padded_rows, ranges, segment_max, segment_mean, segment_softmax, segment_sum, starts
 
 drawn = settings(derandomize=True, deadline=None, max_examples=50)
 
@@ -100,22 +100,21 @@ def test_ranges_and_starts_by_hand():
     assert starts(torch.tensor([2, 0, 3])).tolist() == [0, 2, 2]
 
 
-@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), least=st.integers(0, 8))
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8))
 @drawn
-def test_a_table_has_the_rows_of_every_group_and_is_padded_with_its_first(sizes, least):
-    rows, present = (part.tolist() for part in padded(torch.tensor(sizes), least))
+def test_a_table_has_the_rows_of_every_group_and_is_padded_with_its_first(sizes):
+    rows, present = (part.tolist() for part in padded_rows(torch.tensor(sizes)))
     assert len(rows) == len(present) == len(sizes)
     for g, size in enumerate(sizes):
-        first, width = sum(sizes[:g]), max(*sizes, least)
+        first, width = sum(sizes[:g]), max(sizes)
         assert rows[g] == [*range(first, first + size), *[first] * (width - size)]
         assert present[g] == [True] * size + [False] * (width - size)
 
 
 def test_a_table_by_hand():
-    rows, present = padded(torch.tensor([2, 1, 3]))
+    rows, present = padded_rows(torch.tensor([2, 1, 3]))
     assert rows.tolist() == [[0, 1, 0], [2, 2, 2], [3, 4, 5]]
     assert present.tolist() == [[True, True, False], [True, False, False], [True, True, True]]
-    assert padded(torch.tensor([2, 1]), 4)[0].tolist() == [[0, 1, 0, 0], [2, 2, 2, 2]]
 
 
 @pytest.mark.parametrize("operation", [segment_sum, segment_mean, segment_max, segment_softmax])

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eda.assembly import AssembleConfig, Assembly, assemble, prepare
     from eda.errors import InputError
+    from eda.flow import register_noise, register_solver
     from eda.lie import SE3
-    from eda.model import Eda, EdaConfig, load
+    from eda.model import Eda, load
+    from eda.model_config import EdaConfig
     from eda.nn import NetworkConfig
+    from eda.nn.protocol import register_network
+    from eda.output.save import save_assembly, show_assembly
     from eda.pieces import Pieces, Puzzle
-    from eda.view.saving import save_assembly, show_assembly
+    from eda.recipes import register_recipe
 
 __version__ = "0.1.0"
 
@@ -30,13 +34,17 @@ _HOME = {
     "InputError": "eda.errors",
     "SE3": "eda.lie",
     "Eda": "eda.model",
-    "EdaConfig": "eda.model",
+    "EdaConfig": "eda.model_config",
     "load": "eda.model",
     "NetworkConfig": "eda.nn",
     "Pieces": "eda.pieces",
     "Puzzle": "eda.pieces",
-    "save_assembly": "eda.view.saving",
-    "show_assembly": "eda.view.saving",
+    "register_network": "eda.nn.protocol",
+    "register_noise": "eda.flow",
+    "register_recipe": "eda.recipes",
+    "register_solver": "eda.flow",
+    "save_assembly": "eda.output.save",
+    "show_assembly": "eda.output.save",
 }
 
 __all__ = [
@@ -52,6 +60,10 @@ __all__ = [
     "assemble",
     "load",
     "prepare",
+    "register_network",
+    "register_noise",
+    "register_recipe",
+    "register_solver",
     "save_assembly",
     "show_assembly",
 ]

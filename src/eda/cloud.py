@@ -1,4 +1,4 @@
-"""One cloud at a time: which of its points to keep, in which order, and how its surface is turned."""
+"""Functions of one cloud: farthest points, a voxel grid, normals, and a spatial order."""
 
 import math
 
@@ -9,15 +9,15 @@ from eda.errors import InputError
 from eda.native import library
 from eda.settings import check_positive
 
-_ROWS_AT_ONCE = 100_000  # of a table of neighbours
+_ROWS_AT_ONCE = 100_000  # of a table of neighbours, which bounds memory
 
 
 def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
     """Farthest point sampling: the indices of `count` points, each the farthest from those before it.
 
-    It begins at the point farthest from the centroid, so the choice does not depend on the axes or on the order of
-    the points (ties apart), and the first n of the result are what n alone would have given: one run serves every
-    level of a pyramid.
+    It begins at the point farthest from the centroid. So the choice does not depend on the axes or on the order of the
+    points, except for ties. The first n indices are those of a run with count = n: one run serves every level of a
+    pyramid.
 
     points (n, 3) -> (count,) with 1 <= count <= n. The compiled module prunes with a tree; without it the cost is
     n * count.
@@ -26,7 +26,7 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
 
 
 def farthest_points_and_gaps(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """`farthest_points` and, for each, its distance to those before it (infinite for the first): (count,) each."""
+    """`farthest_points`, and the distance of each to those before it (infinite for the first). -> (count,) twice."""
     points = np.ascontiguousarray(points, dtype=np.float64)
     compiled = library()
     if compiled is None:
@@ -40,7 +40,7 @@ def farthest_points_and_gaps(points: np.ndarray, count: int) -> tuple[np.ndarray
 
 
 def farthest_points_reference(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The definition of `farthest_points_and_gaps`, which the compiled one must equal."""
+    """The definition of `farthest_points_and_gaps`, which the compiled function must equal."""
     chosen, gaps = np.empty(count, dtype=np.int64), np.empty(count)
     chosen[0] = _farthest_from_centroid(points)
     gap = np.full(len(points), np.inf)  # squared distance to the chosen set, -1 at its own points
@@ -62,10 +62,10 @@ def _squared_distance(points: np.ndarray, center: np.ndarray) -> np.ndarray:
 
 
 def voxel_grid(points: np.ndarray, spacing: float) -> np.ndarray:
-    """Thin a cloud: of every occupied cell of a grid, the index of the point nearest to the mean of the cell's points.
+    """Grid downsampling: for every occupied cell, the index of the point nearest to the mean of the cell's points.
 
-    Cells are cubes of edge `spacing` that begin at the cloud's least coordinates, and contain their lower faces. Of
-    equally near points, like any two that have a cell for themselves, the first one is kept.
+    Cells are cubes of edge `spacing`. The grid begins at the cloud's least coordinates, and a cell contains its lower
+    faces. Of equally near points, such as any two that share a cell with no other, the first one is kept.
     points (n, 3) -> (cells,), ascending.
     """
     check_positive("spacing", spacing)
@@ -74,7 +74,7 @@ def voxel_grid(points: np.ndarray, spacing: float) -> np.ndarray:
         raise InputError("a voxel grid needs finite points, got NaN or infinite entries")
     if not len(points):
         return np.empty(0, dtype=np.int64)
-    # From the cloud's corner and in units of the spacing: no digits are lost far from the origin.
+    # Relative to the cloud's corner and in units of the spacing, so that no digits are lost far from the origin.
     with np.errstate(over="ignore"):
         place = (points - points.min(axis=0)) / spacing
     corner = np.floor(place)
@@ -86,32 +86,32 @@ def voxel_grid(points: np.ndarray, spacing: float) -> np.ndarray:
 
 
 def _cell_numbers(corner: np.ndarray) -> np.ndarray:
-    """One number, not negative, for the cell with this corner, whole numbers below 2^53. (n, 3) -> (n,)."""
+    """A number per cell, from the whole numbers (below 2^53) of its corner. (n, 3) -> (n,), not negative."""
     counts = [int(most) + 1 for most in corner.max(axis=0)]
     if math.prod(counts) < 2**63:
         return np.ravel_multi_index(tuple(corner.astype(np.int64).T), counts)
-    # More cells than numbers: count the occupied slabs only, of two axes and then with the third.
+    # More cells than 64-bit numbers: number the occupied slabs only, first of two axes and then with the third.
     x, y, z = (np.unique(axis, return_inverse=True)[1] for axis in corner.T)
     xy = np.unique(x * len(x) + y, return_inverse=True)[1]
     return xy * len(x) + z
 
 
 def _nearest_to_means(place: np.ndarray, cell: np.ndarray) -> np.ndarray:
-    """The row nearest to its cell's mean, for every cell. place (n, 3), cell (n,) sorted -> (cells,)."""
+    """The row nearest to the mean of its cell, for every cell. place (n, 3), cell (n,) sorted -> (cells,)."""
     begins = np.diff(cell, prepend=-1) > 0
     group, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
     size = np.diff(first, append=len(cell))
     gap = sum(np.square(x - (np.bincount(group, x) / size)[group]) for x in place.T)
-    # Rounding must not choose between points that are equally near.
+    # The margin keeps rounding from choosing between equally near points.
     near = np.flatnonzero(gap <= np.minimum.reduceat(gap, first)[group] + 1e-9)
     return near[np.diff(group[near], prepend=-1) > 0]
 
 
 def estimate_normals(points: np.ndarray, k: int = 16) -> np.ndarray:
-    """The direction in which the k nearest points of each point spread least, pointing away from the cloud's centroid.
+    """The normal of every point: the direction in which its k nearest points spread least. (n, 3) -> (n, 3).
 
-    The line is an estimate of the surface's normal; its sign is a guess, wrong on the inside of a shell.
-    points (n, 3) -> (n, 3) unit vectors.
+    Normals are unit vectors that point away from the cloud's centroid. This sign is a guess, wrong on the inside of a
+    shell.
     """
     points = np.asarray(points, dtype=np.float64)
     points = points - points.mean(axis=0)
@@ -123,14 +123,14 @@ def estimate_normals(points: np.ndarray, k: int = 16) -> np.ndarray:
 
 
 def _least_spread(neighbours: np.ndarray) -> np.ndarray:
-    """(n, k, 3) -> (n, 3)"""
+    """The unit vector along which each group of points spreads least. (n, k, 3) -> (n, 3)."""
     offsets = neighbours - neighbours.mean(axis=1, keepdims=True)
     _, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", offsets, offsets))
     return axes[:, :, 0]
 
 
 def spatial_order(points: np.ndarray) -> np.ndarray:
-    """An order in which points that follow each other lie near each other (Morton's curve). (n, 3) -> (n,)."""
+    """The order of the points along a Morton curve, on which neighbours lie near each other. (n, 3) -> (n,)."""
     low, extent = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), np.finfo(np.float64).tiny)
     cells = ((points - low) / extent * (2**20 - 1)).astype(np.uint64)
     code = sum(_spread_bits(cells[:, axis]) << np.uint64(axis) for axis in range(3))
@@ -138,7 +138,7 @@ def spatial_order(points: np.ndarray) -> np.ndarray:
 
 
 def _spread_bits(values: np.ndarray) -> np.ndarray:
-    """Two zero bits after each of the lowest 21 bits, so that three numbers can be interleaved."""
+    """The numbers with two zero bits after each of the lowest 21 bits, so that three of them can be interleaved."""
     for shift, mask in (
         (32, 0x1F00000000FFFF),
         (16, 0x1F0000FF0000FF),

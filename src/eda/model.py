@@ -1,155 +1,163 @@
 """Eda: the network and the flow together. The only place where the two meet.
 
 In: `Pieces`. Out: their velocity v_X(g) = f(gX) g, the training loss, and sampled poses; a model on disk is one file.
+f is an `EdaNetwork`, or any module that meets `eda.nn.protocol`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
-from eda.atomic import write_atomically
+from eda.auxiliary import auxiliary_losses, custom_auxiliary_losses
 from eda.errors import InputError
-from eda.field import VelocityField
-from eda.flow import TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned, sample_noise
+from eda.field import EncodedEda, VelocityField, custom_velocities
+from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned
 from eda.flow.loss import Loss as FlowLoss
 from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
-from eda.nn import EdaNetwork, NetworkConfig, Tokens, judging_loss, matching_loss
+from eda.model_config import EdaConfig
+from eda.model_file import read_model_file, write_model_file
+from eda.nn import EdaNetwork, NetworkConfig, Search, Tokens
+from eda.nn.protocol import CustomNetwork, Labels
 from eda.pieces import Pieces, Puzzle
-from eda.settings import check_choice, check_positive, check_switch, check_whole
+from eda.registry import look_up
+from eda.settings import check_choice, check_whole
 from eda.weights import path_of
-
-FILE_VERSION = 1
-
-
-@dataclass(frozen=True)
-class EdaConfig:
-    """Everything a model is, apart from its weights."""
-
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    noise_std: float = 0.4  # sqrt(omega) of P_0 in units of the puzzle's size; `fit_noise_std` fits it to data
-    tau_sampler: str = "logit_normal"
-    translation_weight: float = 1.0  # 1: the paper's Frobenius norm
-    break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
-    match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
-    judge_weight: float = 1.0  # of the cross-entropy of judged motions, where the network proposes any
-    boldness: float = 1.0  # samples are of the density to this power, as far as motions are proposed (nn/motions.py)
-    num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
-    no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
-    body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
-
-    def __post_init__(self) -> None:
-        check_positive("noise_std", self.noise_std)
-        check_choice("tau_sampler", self.tau_sampler, tuple(TAU_SAMPLERS))
-        check_positive("translation_weight", self.translation_weight)
-        check_positive("break_weight", self.break_weight)
-        check_positive("match_weight", self.match_weight)
-        check_positive("judge_weight", self.judge_weight)
-        check_positive("boldness", self.boldness)
-        check_whole("num_points", self.num_points, 1, 2**40)
-        check_switch("no_correction", self.no_correction)
-        check_switch("body_twist", self.body_twist)
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> EdaConfig:
-        """From plain values, as read from JSON. Raises `InputError` for a key that is not known."""
-        settings = _only_fields(EdaConfig, values)
-        network = _only_fields(NetworkConfig, settings.pop("network", {}))
-        return EdaConfig(network=NetworkConfig(**network), **settings)
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What training data may know beyond the solution."""
-
-    on_break: Tensor | None = None  # (P,) bool, in the order of the pieces' points
-    own: Tensor | None = None  # (N,) bool, False: a piece of another object, which has no place
 
 
 @dataclass(frozen=True)
 class TrainingLoss:
-    """Means over the pieces of a puzzle, then over puzzles; of the break head over points, of matches over places, of
-    motions over right and wrong ones.
+    """Means over the pieces of a puzzle, then over puzzles; None for what this network does not learn.
+
+    Breaks are a mean over points, matches over the points of a level, motions over right and wrong ones.
     """
 
     rotation: Tensor  # |dw|^2
     translation: Tensor  # |du|^2
-    breaks: Tensor | None  # cross-entropy
-    matches: Tensor | None  # cross-entropy
-    motions: Tensor | None  # cross-entropy
     total: Tensor  # what is minimised
-
-
-def _only_fields(kind: type, values: Any) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise InputError(f"expected a table of settings for {kind.__name__}, got {type(values).__name__}")
-    unknown = sorted(set(values) - {f.name for f in dataclasses.fields(kind)})
-    if unknown:
-        raise InputError(f"unknown settings {', '.join(map(repr, unknown))} for {kind.__name__}")
-    return dict(values)
+    breaks: Tensor | None = None  # cross-entropy
+    matches: Tensor | None = None  # cross-entropy
+    motions: Tensor | None = None  # cross-entropy
+    auxiliary: Tensor | None = None  # what a network of the user's own adds
 
 
 class Eda(nn.Module):
     """Equivariant flow matching for the assembly of rigid pieces."""
 
-    def __init__(self, config: EdaConfig | None = None, *, seed: int = 0) -> None:
+    network: nn.Module
+
+    def __init__(self, config: EdaConfig | None = None, *, network: nn.Module | None = None, seed: int = 0) -> None:
+        """A model with new weights, or around a `network` that exists and then replaces that of the config."""
         super().__init__()
-        self.config = config or EdaConfig()
+        config = config or EdaConfig()
+        if network is not None:
+            of_network = network.config if isinstance(network, EdaNetwork) else CustomNetwork.of(network)
+            self.config, self.network = dataclasses.replace(config, network=of_network), network
+            return
+        self.config = config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = EdaNetwork(self.config.network)
+            of_config = config.network
+            self.network = EdaNetwork(of_config) if isinstance(of_config, NetworkConfig) else of_config.make()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are; the CPU for a network without any."""
+        weight = self._weight
+        return torch.device("cpu") if weight is None else weight.device
+
+    @property
+    def has_break_head(self) -> bool:
+        """Whether `break_probability` can be asked."""
+        return isinstance(self.network, EdaNetwork) and self.network.breaks is not None
+
+    @property
+    def takes_normals(self) -> bool:
+        """Whether the network looks at normals where the pieces have any."""
+        return isinstance(self.config.network, CustomNetwork) or self.config.network.normals != "absent"
+
+    @property
+    def _weight(self) -> Tensor | None:
+        """Any weight: all have the same precision and device."""
+        return next((weight for weight in self.parameters() if weight.is_floating_point()), None)
+
+    @property
+    def pyramid_settings(self) -> dict[str, Any]:
+        """The arguments of `Pyramid.build` for this network; a network of the user's own gets the points alone."""
+        config = self.config.network
+        if isinstance(config, CustomNetwork):
+            return {"num_levels": 0, "ratio": 0.5, "num_neighbors": 1, "num_nearest": 0}
+        assert isinstance(self.network, EdaNetwork)
+        return {
+            "num_levels": config.num_levels,
+            "ratio": config.ratio,
+            "num_neighbors": config.num_neighbors,
+            "num_nearest": self.network.breaks.num_levels if self.network.breaks else 0,
+        }
 
     def pyramid(self, pieces: Pieces) -> Pyramid:
         """The pieces at every resolution of this network: build it once and pass it where pieces are asked for."""
-        config = self.config.network
-        return Pyramid.build(
-            pieces,
-            num_levels=config.num_levels,
-            ratio=config.ratio,
-            num_neighbors=config.num_neighbors,
-            num_nearest=self.network.breaks.num_levels if self.network.breaks else 0,
-        )
+        return Pyramid.build(pieces, **self.pyramid_settings)
 
-    def field(self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0) -> VelocityField:
+    def sample_noise(self, pieces: Pieces, samples: int = 1, generator: torch.Generator | None = None) -> SE3:
+        """Draws from P_0, the noise that this model is trained with and starts from. -> (samples, N)."""
+        noise = look_up(NOISES, "noise", self.config.noise)
+        draws = noise(pieces, self.config.noise_std, samples=samples, generator=generator)
+        if draws.shape != (samples, pieces.num_pieces):
+            raise InputError(
+                f"the noise {self.config.noise!r} must return poses of shape {(samples, pieces.num_pieces)}, "
+                f"but gave {tuple(draws.shape)}"
+            )
+        return draws
+
+    def field(
+        self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0, search: Search = "beam"
+    ) -> VelocityField:
         """v_X as a function of poses and tau; as it was learned, or as it is sampled (`EdaConfig.boldness`)."""
-        return self._field(pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces), samples, boldness)
+        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
+        return self._field(pyramid, samples, boldness, search=search)
 
     def _field(
-        self, pyramid: Pyramid, samples: int, boldness: float = 1.0, encoded: Tokens | None = None
+        self,
+        pyramid: Pyramid,
+        samples: int,
+        boldness: float = 1.0,
+        encoded: Tokens | None = None,
+        search: Search = "beam",
     ) -> VelocityField:
-        if len(pyramid.levels) != self.config.network.num_levels:
+        self._check_pyramid(pyramid)
+        if isinstance(self.network, EdaNetwork):
+            velocities = EncodedEda(self.network, pyramid, samples, encoded=encoded, boldness=boldness, search=search)
+            return VelocityField(velocities, pyramid.pieces, samples, body_twist=self.config.body_twist)
+        plain = custom_velocities(self.network, pyramid.pieces, samples)
+        return VelocityField(plain, pyramid.pieces, samples, body_twist=self.config.body_twist)
+
+    def _check_pyramid(self, pyramid: Pyramid) -> None:
+        num_levels = self.pyramid_settings["num_levels"]
+        if len(pyramid.levels) != num_levels:
+            raise InputError(f"this network has {num_levels} levels but the pyramid {len(pyramid.levels)}")
+        self._check_alike("pieces", pyramid.pieces.points)
+
+    def _check_alike(self, what: str, values: Tensor) -> None:
+        """Raises `InputError` for values of another precision or on another device than the weights."""
+        weight = self._weight
+        if weight is not None and (values.dtype != weight.dtype or values.device != weight.device):
             raise InputError(
-                f"this network has {self.config.network.num_levels} levels but the pyramid {len(pyramid.levels)}"
+                f"the {what} are {values.dtype} on {values.device} but the model is {weight.dtype} on {weight.device}"
             )
-        weight = self.network.head.output.weight
-        points = pyramid.pieces.points
-        if points.dtype != weight.dtype or points.device != weight.device:
-            raise InputError(
-                f"the pieces are {points.dtype} on {points.device} but the model is {weight.dtype} on {weight.device}"
-            )
-        return VelocityField(
-            self.network, pyramid, samples, body_twist=self.config.body_twist, encoded=encoded, boldness=boldness
-        )
 
     def _check_poses(self, poses: SE3) -> None:
-        weight, got = self.network.head.output.weight, poses.rotation
-        if got.dtype != weight.dtype or got.device != weight.device:
-            raise InputError(
-                f"the poses are {got.dtype} on {got.device} but the model is {weight.dtype} on {weight.device}"
-            )
+        self._check_alike("poses", poses.rotation)
         if not poses.isfinite():
             raise InputError("the poses have NaN or infinite entries")
 
@@ -160,9 +168,8 @@ class Eda(nn.Module):
         if poses.shape != expected:
             raise InputError(f"{expected[0]} pieces need poses of shape {expected}, got {tuple(poses.shape)}")
         self._check_poses(poses)
-        weight = self.network.head.output.weight
         num_puzzles = int(velocity_field.puzzle.max()) + 1
-        times = torch.as_tensor(tau, dtype=weight.dtype, device=weight.device)
+        times = torch.as_tensor(tau, dtype=poses.rotation.dtype, device=poses.rotation.device)
         if times.shape not in [(), (num_puzzles,)] or not bool(times.isfinite().all()):
             raise InputError(f"tau must be a finite number or one for each of {num_puzzles} puzzles, got {tau}")
         times = times.expand(num_puzzles)
@@ -184,31 +191,20 @@ class Eda(nn.Module):
         to the puzzle and, for a break head, which points lie on a break.
         """
         check_whole("draws", draws, 0, 2**31)
-        network, labels = self.network, labels or Labels()
-        pyramid = pyramid or self.pyramid(puzzle.pieces)
-        on_break = None if network.breaks is None else labels.on_break
-        levels = matching = arrangements = encoded = breaks = matches = motions = None
-        if on_break is not None or network.matcher is not None:
-            # An encoder that sees tau is read at tau = 1 by the break head; a time-free one runs once for all.
-            levels = network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
-            matching = network.match(pyramid, levels)
-        if levels is not None and on_break is not None:
-            breaks = self._break_loss(pyramid, levels, on_break)
-        if matching is not None:
-            matches = matching_loss(matching, puzzle.solution, labels.own)
-        if matching is not None and network.motions is not None and draws:
-            proposed = network.propose(pyramid, matching)
-            arrangements = network.arrange(pyramid, proposed)
-            motions = judging_loss(network.motions.judges, proposed, arrangements, puzzle.solution, labels.own)
-        if levels is not None and draws and not network.config.time_in_encoder:
-            encoded = network.tokens(pyramid, levels, arrangements)
-        flow = self._flow_loss(self._field(pyramid, draws, encoded=encoded), puzzle, draws, labels, generator)
-        total = flow.total
-        config = self.config
-        sides = (breaks, config.break_weight), (matches, config.match_weight), (motions, config.judge_weight)
-        for side, weight in sides:
-            total = total if side is None else total + weight * side
-        return TrainingLoss(flow.rotation, flow.translation, breaks, matches, motions, total)
+        network, config, labels = self.network, self.config, labels or Labels()
+        pyramid, encoded = pyramid or self.pyramid(puzzle.pieces), None
+        self._check_pyramid(pyramid)
+        if isinstance(network, EdaNetwork):
+            auxiliary, encoded = auxiliary_losses(network, pyramid, puzzle, labels, with_flow=draws > 0)
+        else:
+            auxiliary = custom_auxiliary_losses(network, puzzle, labels)
+        zero = puzzle.pieces.points.new_zeros(())
+        flow = FlowLoss(zero, zero, zero)
+        if draws:
+            flow = self._flow_loss(self._field(pyramid, draws, encoded=encoded), puzzle, draws, labels, generator)
+        weights = {"breaks": config.break_weight, "matches": config.match_weight, "motions": config.judge_weight}
+        total = sum((weights.get(name, 1.0) * loss for name, loss in auxiliary.items()), start=flow.total)
+        return TrainingLoss(flow.rotation, flow.translation, total, **auxiliary)
 
     def _flow_loss(
         self,
@@ -218,14 +214,11 @@ class Eda(nn.Module):
         labels: Labels,
         generator: torch.Generator | None,
     ) -> FlowLoss:
-        """Of a field of `draws` copies; of none it is zero."""
+        """Eq. (2) for a field of `draws` copies."""
         pieces = puzzle.pieces
-        if not draws:
-            nothing = pieces.points.new_zeros(())
-            return FlowLoss(nothing, nothing, nothing)
         own = None if labels.own is None else labels.own.repeat(draws)
         num_puzzles = draws * pieces.num_puzzles
-        noise = sample_noise(pieces, self.config.noise_std, samples=draws, generator=generator).reshape(-1)
+        noise = self.sample_noise(pieces, draws, generator).reshape(-1)
         tau = TAU_SAMPLERS[self.config.tau_sampler](num_puzzles, generator).to(pieces.points)
         solution = SE3.cat([puzzle.solution] * draws)
         turn = so3.random(num_puzzles, generator=generator).to(noise.rotation) if self.config.no_correction else None
@@ -240,10 +233,6 @@ class Eda(nn.Module):
             self.config.translation_weight,
         )
 
-    def _break_loss(self, pyramid: Pyramid, levels: list[Tensor], on_break: Tensor) -> Tensor:
-        logits = self.network.break_logits(pyramid, levels)
-        return nn.functional.binary_cross_entropy_with_logits(logits, on_break[pyramid.order].to(logits.dtype))
-
     @torch.no_grad()
     def break_probability(self, pieces: Pieces | Pyramid, at: Pieces | None = None) -> Tensor:
         """How likely every point lies on a break surface. -> (P,), in the order of the points that were given.
@@ -251,6 +240,8 @@ class Eda(nn.Module):
         The network looks at `pieces`, as dense as what it was trained on, and judges their points, or those of `at`:
         the same pieces in the same frames at any density.
         """
+        if not isinstance(self.network, EdaNetwork):
+            raise InputError("this network has no break head: only an EdaNetwork with break_head=True does")
         pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
         levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
         probability = torch.sigmoid(self.network.break_logits(pyramid, levels, at))
@@ -274,6 +265,7 @@ class Eda(nn.Module):
         tolerance: float = 1e-3,
         noise: SE3 | None = None,
         pins: Mapping[int, SE3] | None = None,
+        search: Search = "beam",
         generator: torch.Generator | None = None,
         callback: Callback | None = None,
     ) -> Trajectory:
@@ -282,14 +274,17 @@ class Eda(nn.Module):
         In further `rounds` (ours) it is followed again from where it ended, as if that were noise; tau counts on.
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
+        `search` says how a network that matches pieces looks for arrangements of the whole: by a beam search, greedily
+        (no alternatives are weighed), or not at all, so that the plain head decides.
         """
+        check_choice("search", search, ("beam", "greedy", "none"))
         check_whole("samples", samples, 1, 2**31)
         check_whole("rounds", rounds, 1, 2**31)
         merged = merge_pinned(pieces, pins) if pins else None
         rigid = merged.pieces if merged else pieces
-        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness)
+        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness, search=search)
         if noise is None:
-            noise = sample_noise(rigid, self.config.noise_std, samples=samples, generator=generator)
+            noise = self.sample_noise(rigid, samples, generator)
         if noise.shape != (samples, rigid.num_pieces):
             raise InputError(f"noise must have shape {(samples, rigid.num_pieces)}, got {tuple(noise.shape)}")
         self._check_poses(noise)
@@ -310,17 +305,21 @@ class Eda(nn.Module):
 
     def save(self, path: str | os.PathLike[str], *, dtype: torch.dtype | None = None) -> None:
         """Write one safetensors file whose header carries the config as JSON; all of it, or nothing."""
-        path = FilePath(path)
-        if not path.parent.is_dir():
-            raise InputError(f"{path}: the folder {path.parent} does not exist")
-        metadata = {
-            "format": "eda",
-            "version": str(FILE_VERSION),
-            "config": json.dumps(dataclasses.asdict(self.config)),
-        }
-        weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in self.state_dict().items()}
-        _check_finite(weights, f"{path}: not saved")
-        write_atomically(path, serialize(weights, metadata))
+        config = self.config
+        if isinstance(config.network, CustomNetwork):
+            config = dataclasses.replace(config, network=self._checked_custom(FilePath(path)))
+        write_model_file(FilePath(path), dataclasses.asdict(config), self.state_dict(), dtype)
+
+    def _checked_custom(self, path: FilePath) -> CustomNetwork:
+        """The name and settings of a network from outside, by which `load` will make the same network again."""
+        custom, kind = CustomNetwork.of(self.network), type(self.network).__name__
+        if not custom.name:
+            raise InputError(f"{path}: not saved: give its network a name first, eda.register_network(NAME, {kind})")
+        try:
+            custom.check_remakes(self.network)
+        except InputError as error:
+            raise InputError(f"{path}: not saved: {error}") from error
+        return custom
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Eda:
@@ -328,61 +327,22 @@ class Eda(nn.Module):
 
         Nothing in the file is ever executed.
         """
-        path = path_of(FilePath(path))
-        if not path.is_file():
-            raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
+        file = read_model_file(path_of(FilePath(path)))
         try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                weights = {name: file.get_tensor(name).to(torch.float32) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error})") from error
-        config = _config_of(metadata, path)
-        _check_shapes(config, weights, path)
-        _check_finite(weights, f"{path}: not loaded")
-        model = Eda(config)
-        model.load_state_dict(weights)
+            config = EdaConfig.from_dict(file.config)
+        except (InputError, TypeError) as error:
+            raise InputError(f"{file.path}: the config of this model cannot be used: {error}") from error
+        if isinstance(config.network, NetworkConfig):
+            # A model that has shapes but no memory, so that no file can ask for more memory than it fills.
+            with torch.device("meta"):
+                file.check_shapes(Eda(config).state_dict())
+        try:
+            model = Eda(config)
+        except InputError as error:
+            raise InputError(f"{file.path}: {error}") from error
+        file.check_shapes(model.state_dict())
+        model.load_state_dict(file.weights)
         return model.to(device)
-
-
-def _config_of(metadata: Mapping[str, str], path: FilePath) -> EdaConfig:
-    if metadata.get("format") != "eda":
-        raise InputError(f"{path}: a safetensors file, but not an Eda model")
-    try:
-        version, values = int(metadata["version"]), json.loads(metadata["config"])
-    except (KeyError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})"
-        ) from error
-    if version < 1:
-        raise InputError(f"{path}: the header of this Eda model is damaged (file version {version})")
-    if version > FILE_VERSION:
-        raise InputError(
-            f"{path}: written by a newer Eda (file version {version}, this one reads up to {FILE_VERSION}); "
-            f"upgrade eda-assembly"
-        )
-    try:
-        return EdaConfig.from_dict(values)
-    except (InputError, TypeError) as error:
-        raise InputError(f"{path}: the config of this model cannot be used: {error}") from error
-
-
-def _check_shapes(config: EdaConfig, weights: Mapping[str, Tensor], path: FilePath) -> None:
-    """Compare with a model that has shapes but no memory, so that no file can ask for more memory than it fills."""
-    with torch.device("meta"):
-        expected = {name: tensor.shape for name, tensor in Eda(config).state_dict().items()}
-    found = {name: tensor.shape for name, tensor in weights.items()}
-    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-    if wrong:
-        raise InputError(f"{path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})")
-
-
-def _check_finite(weights: Mapping[str, Tensor], what: str) -> None:
-    broken = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
-    if broken:
-        raise InputError(f"{what}: weights with NaN or infinite entries, e.g. {broken[0]}")
 
 
 load = Eda.load

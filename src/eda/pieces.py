@@ -1,7 +1,7 @@
-"""Pieces: the input X, a ragged batch of puzzles of rigid pieces; and Puzzle: pieces with their solution.
+"""Pieces: the input X, a ragged batch of puzzles of rigid pieces. Puzzle: pieces with their solution.
 
-In: clouds in any unit, position and orientation. Out: centred, normalised points, and the way back to the user's units.
-Sec. 4.1 of the paper assumes every piece centred, m(X_i) = 0, and the assembled whole too.
+In: clouds in any unit, position and orientation. Out: centred, normalised points, and the transform back to the user's
+units. Sec. 4.1 of the paper assumes that every piece is centred, m(X_i) = 0, and the assembled whole too.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ MIN_POINTS = 4
 
 @dataclass(frozen=True)
 class Pieces:
-    """X: B puzzles, N pieces and P points in all, one after the other. Make one with `from_clouds` and `collate`.
+    """X: B puzzles with N pieces and P points in all, concatenated. Make one with `from_clouds` and `collate`.
 
-    A pose g of a piece acts on `points`; `to_user` turns it into a motion of the cloud that the user gave.
+    A pose g of a piece acts on `points`. `to_user` converts it to a motion of the cloud that the user gave.
     """
 
     points: Tensor  # (P, 3), each piece in its own frame
     normals: Tensor | None  # (P, 3) unit vectors, or None
-    sizes: Tensor  # (N,) points of each piece
-    counts: Tensor  # (B,) pieces of each puzzle
-    centers: Tensor  # (N, 3) float64, where the piece's origin was in the user's frame
+    sizes: Tensor  # (N,) the number of points of each piece
+    counts: Tensor  # (B,) the number of pieces of each puzzle
+    centers: Tensor  # (N, 3) float64, the piece's origin in the user's frame
     scales: Tensor  # (B,) float64, user units per unit of `points`
 
     def __post_init__(self) -> None:
@@ -58,9 +58,9 @@ class Pieces:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Pieces:
-        """One puzzle from its clouds (n_i, 3), in the user's units. Raises `InputError` for what cannot be a piece.
+        """One puzzle from its clouds (n_i, 3), in the user's units. `InputError` for a cloud that cannot be a piece.
 
-        Centring and scaling run in float64, so georeferenced coordinates keep their digits.
+        Centring and scaling run in float64, so that georeferenced coordinates keep their digits.
         """
         arrays = [_checked_cloud(cloud, i) for i, cloud in enumerate(clouds)]
         if len(arrays) < 2:
@@ -81,7 +81,7 @@ class Pieces:
 
     @staticmethod
     def collate(batch: Sequence[Pieces]) -> Pieces:
-        """Several batches as one."""
+        """The puzzles of several batches as one batch."""
         _check_alike(batch)
         normals = [p.normals for p in batch if p.normals is not None]
         return Pieces(
@@ -93,43 +93,43 @@ class Pieces:
             scales=torch.cat([p.scales for p in batch]),
         )
 
-    # -- who belongs to whom ---------------------------------------------------------------------------------------
+    # -- indices and counts ----------------------------------------------------------------------------------------
 
     @property
     def piece_of_point(self) -> Tensor:
-        """(P,) the piece of every point."""
+        """The piece of every point. -> (P,)."""
         return ranges(self.sizes)
 
     @property
     def puzzle_of_piece(self) -> Tensor:
-        """(N,) the puzzle of every piece."""
+        """The puzzle of every piece. -> (N,)."""
         return ranges(self.counts)
 
     @property
     def num_pieces(self) -> int:
-        """N."""
+        """N, the number of pieces."""
         return len(self.sizes)
 
     @property
     def num_puzzles(self) -> int:
-        """B."""
+        """B, the number of puzzles."""
         return len(self.counts)
 
     def centroids(self) -> Tensor:
-        """(N, 3) m(X_i) in the piece's own frame: zero for pieces from `from_clouds`, until they are moved."""
+        """m(X_i), the mean of every piece's points. -> (N, 3). Zero for pieces of `from_clouds` that were not moved."""
         return segment_mean(self.points, self.piece_of_point, self.num_pieces)
 
     # -- moving ----------------------------------------------------------------------------------------------------
 
     def moved(self, poses: SE3) -> Pieces:
-        """gX: every piece moved by its pose (N,). The user's frame stays that of the pieces before they were moved."""
+        """gX: every piece moved by its pose (N,). `to_user` still refers to the pieces before the motion."""
         _check_poses(poses, self)
         each = poses[self.piece_of_point]
         normals = None if self.normals is None else (each.rotation @ self.normals[..., None]).squeeze(-1)
         return replace(self, points=each.act(self.points), normals=normals)
 
     def permuted(self, order: Tensor) -> Pieces:
-        """sigma X: piece i of the result is piece order[i] of this one; order (N,) stays within puzzles."""
+        """sigma X: piece i of the result is piece order[i] of this one. The order (N,) must stay within puzzles."""
         if not torch.equal(order.sort().values, torch.arange(self.num_pieces, device=order.device)):
             raise InputError(f"not a permutation of {self.num_pieces} pieces: {order.tolist()}")
         if not torch.equal(self.puzzle_of_piece[order], self.puzzle_of_piece):
@@ -157,9 +157,9 @@ class Pieces:
     # -- the user's units ------------------------------------------------------------------------------------------
 
     def to_user(self, poses: SE3) -> SE3:
-        """Poses (..., N) of `points` as motions of the clouds in the user's own frame and units, in float64.
+        """Poses (..., N) of `points` as motions of the clouds in the user's frame and units, in float64.
 
-        A user's point is x = s p + c; its assembled place is s g(p) = R x + (s t - R c).
+        A user's point is x = s p + c. Its assembled position is s g(p) = R x + (s t - R c).
         """
         _check_count(poses, self)
         poses = poses.to(torch.float64)
@@ -168,7 +168,7 @@ class Pieces:
         return SE3(poses.rotation, scale * poses.translation - turned)
 
     def from_user(self, poses: SE3) -> SE3:
-        """The inverse of `to_user`, in float64 too: far from the origin float32 would lose what lies between pieces."""
+        """The inverse of `to_user`, in float64 too: far from the origin float32 would lose the gaps between pieces."""
         _check_count(poses, self)
         poses = poses.to(torch.float64)
         scale = self.scales[self.puzzle_of_piece][:, None]
@@ -178,7 +178,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Puzzle:
-    """Pieces and the poses that assemble them, g~_1 in the paper; the assembled pieces' centres have mean zero."""
+    """Pieces and the poses that assemble them, g~_1 in the paper. The assembled pieces' centres have mean zero."""
 
     pieces: Pieces
     solution: SE3  # (N,)
@@ -194,27 +194,27 @@ class Puzzle:
         own: np.ndarray | None = None,
         **options: Any,
     ) -> Puzzle:
-        """A puzzle from clouds that lie in their assembled position.
+        """A puzzle from clouds in their assembled position.
 
-        Pieces that are not the puzzle's `own` (N,) have no place, so the others alone decide where its centre is.
+        Pieces that are not the puzzle's `own` (N,) are foreign: the others alone define its centre.
         """
         pieces = Pieces.from_clouds(clouds, normals, **options)
         eye = SE3.identity(pieces.num_pieces, dtype=torch.float64, device=pieces.points.device)
         counted = None if own is None else torch.from_numpy(own).to(pieces.points.device)
-        return Puzzle(pieces, centred(pieces.from_user(eye), pieces, counted).to(pieces.points.dtype))
+        return Puzzle(pieces, center_poses(pieces.from_user(eye), pieces, counted).to(pieces.points.dtype))
 
     @staticmethod
     def collate(batch: Sequence[Puzzle]) -> Puzzle:
-        """Several batches as one."""
+        """The puzzles of several batches as one batch."""
         return Puzzle(Pieces.collate([p.pieces for p in batch]), SE3.cat([p.solution for p in batch]))
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Puzzle:
-        """In another precision or on another device."""
+        """The same puzzle in another precision or on another device."""
         return Puzzle(self.pieces.to(dtype=dtype, device=device), self.solution.to(dtype=dtype, device=device))
 
 
-def centred(poses: SE3, pieces: Pieces, own: Tensor | None = None) -> SE3:
-    """The same assemblies, each moved so that the centres of its pieces, or its `own`, have mean zero. poses (N,)."""
+def center_poses(poses: SE3, pieces: Pieces, own: Tensor | None = None) -> SE3:
+    """Poses (N,) of the same assemblies, each shifted so that the centres of its (`own`) pieces have mean zero."""
     puzzle = pieces.puzzle_of_piece
     counted = slice(None) if own is None else own
     places = poses.act(pieces.centroids().to(poses.rotation.dtype))
@@ -225,8 +225,8 @@ def centred(poses: SE3, pieces: Pieces, own: Tensor | None = None) -> SE3:
 def _size(centred_clouds: list[np.ndarray]) -> float:
     """The unit of length of a puzzle: sqrt(sum_i r_i^2) with the pieces' radii of gyration r_i.
 
-    The assembled size is not known at inference, so it must come from the pieces alone, each on its own. Radii of
-    gyration do not depend on how many points a piece has; their squares add up as areas do when a surface breaks.
+    The assembled size is not known at inference, so the unit must come from the pieces alone. A radius of gyration does
+    not depend on the number of points. The squares of the radii add up as areas do when a surface breaks.
     """
     extent = max(float(np.abs(cloud).max()) for cloud in centred_clouds)  # so that no square over- or underflows
     squared_radii = [np.square(cloud / extent).sum(axis=1).mean() for cloud in centred_clouds]

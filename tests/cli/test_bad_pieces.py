@@ -16,7 +16,7 @@ from support.shapes import lumpy_cloud
 
 import eda.cli
 from eda.data.piece_files import input_warnings, read_pieces
-from eda.view import deliver
+from eda.output import result_files
 
 VERTICES, FACES = box(0, 1)
 POINTS, NORMALS = lumpy_cloud(0, 200)
@@ -26,8 +26,8 @@ LINE = np.outer(np.linspace(0, 1, 50), [1.0, 2.0, 3.0])
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """The command on a folder of pieces, quickly: its exit code and what it says on stderr."""
-    small = deliver.Pictures(preview=48, frame=24, frames=2, last_frames=1)
-    monkeypatch.setattr(deliver, "Pictures", lambda: small)
+    small = result_files.PictureSizes(preview=48, frame=24, frames=2, last_frames=1)
+    monkeypatch.setattr(result_files, "PictureSizes", lambda: small)
 
     def assemble(*words: object, out: Path = tmp_path / "out") -> tuple[int, str]:
         quick = ["--out", str(out), "--samples", "2", "--steps", "1", "--quiet"]
@@ -128,9 +128,9 @@ def test_too_few_pieces_and_wrong_places(run, folder, tmp_path):
 def test_the_place_of_the_result_is_checked_before_the_pieces(run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for out, message in {
-        tmp_path: "not empty; choose another folder, or give --overwrite",
-        tmp_path / "notes.txt": "a file, not a folder",
-        tmp_path / "notes.txt" / "out": "cannot be written to",
+        tmp_path: "is not empty; choose another folder, or give --overwrite",
+        tmp_path / "notes.txt": "is a file, not a folder",
+        tmp_path / "notes.txt" / "out": "is not writable",
     }.items():
         code, said = run(tmp_path / "nowhere", out=out)
         assert code == 2

@@ -11,7 +11,7 @@ from torch import Tensor
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
 from eda.flow import Path
 from eda.flow.path import rotation_correction
-from eda.model import Labels
+from eda.nn.protocol import Labels
 
 VARIANTS = {
     "as it is": {},

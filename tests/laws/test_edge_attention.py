@@ -21,7 +21,7 @@ from torch import Tensor
 
 from eda import kernels
 from eda.kernels import Edges
-from eda.kernels import reference as definition
+from eda.kernels import attention_reference as definition
 from eda.lie import so3
 from eda.lie.frames import edge_frames
 from eda.lie.wigner import degree_rows

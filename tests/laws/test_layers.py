@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from eda import NetworkConfig
 from eda.graph import Across, Pyramid
-from eda.kernels import Edges
+from eda.kernels import Edges, equivariant_gelu
 from eda.nn.attention import EquivariantAttention
 from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.layers import (
@@ -20,7 +20,6 @@ from eda.nn.layers import (
     FeedForward,
     Time,
     TimeEmbedding,
-    equivariant_gelu,
 )
 from eda.nn.network import VelocityHead
 

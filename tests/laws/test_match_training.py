@@ -10,9 +10,9 @@ from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
-from eda.model import Labels
 from eda.nn.matching import matching_loss
 from eda.nn.motions import judging_loss
+from eda.nn.protocol import Labels
 
 
 def overlapping(count: int = 3) -> Puzzle:

@@ -10,8 +10,8 @@ from support.shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, poses_of, s
 from torch import Tensor, nn
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces
-from eda.model import Labels
 from eda.nn.pairs import PRODUCTS, STATE_SCALARS
+from eda.nn.protocol import Labels
 
 
 @torch.no_grad()

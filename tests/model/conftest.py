@@ -2,7 +2,7 @@
 
 import pytest
 from support.shapes import lumpy_pieces
-from tiny_models import model_of
+from support.tiny_models import model_of
 
 from eda import Eda, Pieces
 

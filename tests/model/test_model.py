@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 from support.shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded
-from tiny_models import assert_near, model_of, poses_of, two_puzzles
+from support.tiny_models import assert_near, model_of, poses_of, two_puzzles
 
-import eda
 from eda import Eda, EdaConfig, NetworkConfig, Pieces, Puzzle
+from eda.flow import TAU_SAMPLERS
 
 # -- velocity ----------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ def test_the_generator_decides_the_loss(model):
 @pytest.mark.parametrize("sampler", ["uniform", "logit_normal"])
 def test_the_tau_sampler_is_used(pieces, sampler, monkeypatch):
     calls = []
-    monkeypatch.setitem(eda.model.TAU_SAMPLERS, sampler, lambda n, _: calls.append(n) or torch.full((n,), 0.5))
+    monkeypatch.setitem(TAU_SAMPLERS, sampler, lambda n, _: calls.append(n) or torch.full((n,), 0.5))
     model = Eda(dataclasses.replace(TINY, tau_sampler=sampler)).double()
     model.loss(Puzzle(pieces, poses_of(3)), draws=4)
     assert calls == [4]

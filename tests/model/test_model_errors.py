@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support.shapes import lumpy_pieces, lumpy_puzzle
-from tiny_models import DOUBLE, SINGLE, model_of, poses_of
+from support.tiny_models import DOUBLE, SINGLE, model_of, poses_of
 
 from eda import SE3, EdaConfig, InputError, Puzzle
 
@@ -62,7 +62,7 @@ def test_poses_with_nan_are_an_input_error(model, pieces, where, part):
 BAD_SAMPLES = {
     "no samples": (dict(samples=0), "samples .*0"),
     "negative samples": (dict(samples=-2), "samples .*-2"),
-    "unknown solver": (dict(solver="rk5"), "rk5.*choose one of rk1, rk4"),
+    "unknown solver": (dict(solver="rk5"), "rk5.*not known here .there are rk1, rk4"),
     "no steps": (dict(steps=0), "steps .*0"),
     "no tolerance": (dict(solver="adaptive", tolerance=0.0), "tolerance"),
     "a tolerance of NaN": (dict(solver="adaptive", tolerance=float("nan")), "tolerance"),

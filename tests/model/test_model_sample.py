@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support.shapes import lumpy_pieces, seeded
-from tiny_models import DOUBLE, SINGLE, assert_near, model_of, poses_of, two_puzzles
+from support.tiny_models import DOUBLE, SINGLE, assert_near, model_of, poses_of, two_puzzles
 
 from eda import SE3, Pieces
 from eda.flow import SOLVERS, sample_noise

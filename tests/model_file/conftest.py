@@ -1,7 +1,7 @@
 """Shared by the tests of models on disk."""
 
 import pytest
-from model_files import NAME
+from support.model_files import NAME
 from support.shapes import TINY
 
 from eda import Eda

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from model_files import NAME, header, network, settings, written
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.model_files import NAME, header, network, settings, written
 from support.shapes import TINY, lumpy_pieces
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, load
-from eda.model import FILE_VERSION
+from eda.model_file import FILE_VERSION
 
 # -- weights -----------------------------------------------------------------------------------------------
 

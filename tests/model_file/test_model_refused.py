@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from model_files import NAME, WEIGHT, header, network, network_settings, settings, written
+from support.model_files import NAME, WEIGHT, header, network, network_settings, settings, written
 
 from eda import Eda, InputError, load
-from eda.model import FILE_VERSION
+from eda.model_file import FILE_VERSION
 
 NO_MODEL = r"not a model, or an incomplete one \(.*\); fetch it again$"
 

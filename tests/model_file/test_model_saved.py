@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from disks import full_disk
-from model_files import NAME, WEIGHT
+from support.model_files import NAME, WEIGHT
 from support.shapes import TINY
 
 from eda import Eda, InputError, load

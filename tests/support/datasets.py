@@ -35,7 +35,7 @@ def dataset_of(folder: Path, examples: Sequence[Example], shard_size: int = 4) -
 
 def tiny_run(dataset: Path, *, steps: int = 20, **settings: object) -> TrainConfig:
     """A run on a dataset: a network as small as can be, two puzzles a batch; `settings` are of the optimiser."""
-    from eda.model import EdaConfig
+    from eda.model_config import EdaConfig
     from eda.train import DataConfig, OptimizerConfig, TrainConfig, WatchConfig
 
     network = replace(TINY_NETWORK, num_levels=1, max_degree=1, break_head=True)

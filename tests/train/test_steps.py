@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from runs import ALONE, numbers, trained
 from support.datasets import tiny_run
+from support.runs import ALONE, numbers, trained
 from torch import Tensor
 
-import eda.model
 from eda import SE3
 from eda.data.augment import Augmentation
 from eda.data.storage.loader import Batch
+from eda.flow import NOISES, TAU_SAMPLERS
 from eda.train import DataConfig, OptimizerConfig, Run, join
 from eda.train.loop import Objective, learning_rate
 
@@ -149,8 +149,8 @@ def noise_of(pieces, noise_std, *, samples, generator):
 
 
 def test_accumulated_gradients_are_those_of_the_whole_batch(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(eda.model, "sample_noise", noise_of)
-    monkeypatch.setitem(eda.model.TAU_SAMPLERS, "uniform", lambda count, generator: torch.full((count,), 0.4))
+    monkeypatch.setitem(NOISES, "haar_gaussian", noise_of)
+    monkeypatch.setitem(TAU_SAMPLERS, "uniform", lambda count, generator: torch.full((count,), 0.4))
     config = tiny_run(dataset.folders[0], accumulate=3, clip=1e9)
     network = replace(config.model.network, break_head=False)  # whose loss is a mean over points, not over puzzles
     model, data = (

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import ALONE, Killed, assert_same_bits, silent, trained
 from support.datasets import lumpy_example, tiny_run
+from support.runs import ALONE, Killed, assert_same_bits, silent, trained
 from torch import Tensor
 
 import eda.train.watch
-from eda import SE3, Eda, InputError
+from eda import SE3, Eda, EdaConfig, InputError
 from eda.data.storage.loader import Batch
 from eda.train import OptimizerConfig, Run, TrainConfig, WatchConfig, Watcher
 from eda.train.loop import Objective
-from eda.train.watch import NAMES, SPIKE, Step
+from eda.train.watch import SPIKE, Step, loss_names
+
+NAMES = loss_names(EdaConfig())
 
 # -- trouble -----------------------------------------------------------------------------------------------
 
@@ -85,7 +87,7 @@ def test_a_run_goes_back_from_a_spike(dataset, tmp_path, monkeypatch):
     config = tiny_run(dataset.folders[0], steps=6)
     expected = skipped(config, tmp_path / "by hand", 3, 5)
     spoiled(monkeypatch, 4, high)
-    monkeypatch.setattr(eda.train.watch, "_REMEMBERED", 4)
+    monkeypatch.setattr(eda.train.watch, "_WINDOW", 4)
     assert_same_bits(trained(config, tmp_path / "run"), expected)
 
 
@@ -116,7 +118,7 @@ def test_a_run_that_only_meets_trouble_gives_up(dataset, tmp_path, monkeypatch):
         return next(self.model.parameters()).sum() * torch.full((len(NAMES),), torch.nan)
 
     monkeypatch.setattr(Objective, "forward", always)
-    with pytest.raises(InputError, match="came to nothing"):
+    with pytest.raises(InputError, match="steps in a row failed"):
         trained(tiny_run(dataset.folders[0]), tmp_path / "run")
 
 
@@ -162,7 +164,7 @@ def test_a_run_that_goes_on_says_so():
     watcher.begin(0, 10)
     assert lines == []
     watcher.begin(4, 10)
-    assert lines == ["going on from step 4 of 10"]
+    assert lines == ["resuming at step 4 of 10"]
 
 
 def test_a_run_is_validated_as_often_as_asked(dataset, tmp_path):

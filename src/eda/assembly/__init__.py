@@ -4,7 +4,7 @@ from eda.assembly.assemble import AssembleConfig, Prepared, assemble, prepare
 from eda.assembly.assemblies import Assemblies
 from eda.assembly.choose import Choice, choose_model
 from eda.assembly.clouds import Clouds
-from eda.assembly.confidence import Calibration, calibrate, expected_calibration_error
+from eda.assembly.confidence import Calibration, calibrate
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
 from eda.assembly.judge import Judgement, judge
@@ -44,7 +44,6 @@ __all__ = [
     "assemble",
     "calibrate",
     "choose_model",
-    "expected_calibration_error",
     "judge",
     "outward_normals",
     "prepare",

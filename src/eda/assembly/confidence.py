@@ -1,7 +1,7 @@
 """Confidence: from what is seen of an assembly to the probability that it is right.
 
 Of sherds, a logistic regression on a few features. Its coefficients are literals below, with how they were fitted;
-`calibrate` fits others, `expected_calibration_error` says how far to believe them. Of scans, see `scans`.
+`calibrate` fits others, `eda.metrics` says how far to believe them. Of scans, see `scans`.
 """
 
 from __future__ import annotations
@@ -49,15 +49,6 @@ def calibrate(features: np.ndarray, right: np.ndarray, *, fitted: str, ridge: fl
         weights = weights - np.linalg.solve(curvature, slope)
     plain = weights[:-1] / spread
     return Calibration(tuple(plain.tolist()), float(weights[-1] - plain @ mean), fitted)
-
-
-def expected_calibration_error(probability: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
-    """The mean over bins of |share that is right - mean probability|, weighted by how many fall into each."""
-    if len(probability) == 0 or probability.shape != np.shape(right):
-        raise InputError(f"{np.shape(probability)} probabilities but {np.shape(right)} labels")
-    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
-    off = [abs((probability[bin_of == b] - right[bin_of == b]).sum()) for b in range(bins)]
-    return float(np.sum(off) / len(probability))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ REACH, LEAST_NEAR = 2.0, 0.01
 TRUST = Calibration(
     (1.335, 0.236, -0.185, -1.333, -38.04, 6.537, -7.922, 0.713, 1.0, 0.117, 0.433, -0.035),
     14.965,
-    "1,802 joints of 300 pairs of scans of made-up rooms, as benchmarks/trust.py finds them",
+    "1,802 joints of 300 pairs of scans of made-up rooms, as benchmarks/calibrate_scans.py finds them",
 )
 
 

@@ -45,7 +45,7 @@ class Thinned:
         Scans are what a network without a break head is for, and what needs none.
         """
         points, normals = self.dense.points.double().numpy(), self.dense.normals.double().numpy()  # type: ignore[union-attr]
-        breaking = None if network is None or network.network.breaks is None else network
+        breaking = None if network is None or not network.has_break_head else network
         breaks = np.zeros(len(points)) if breaking is None else self._breaks(breaking)
         cuts = np.cumsum(self.dense.sizes.numpy())[:-1]
         parts = zip(*(np.split(column, cuts) for column in (points, normals, breaks)), strict=True)
@@ -73,7 +73,7 @@ class Thinned:
 
 def suited(pieces: Pieces, network: Eda) -> Pieces:
     """In the precision and on the device of a network."""
-    weight = network.network.head.output.weight
+    weight = next(network.parameters())
     return pieces.to(dtype=weight.dtype, device=weight.device)
 
 

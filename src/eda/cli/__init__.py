@@ -1,9 +1,10 @@
-"""The command line. Heavy imports wait until a command needs them: `eda --help` answers at once."""
+"""The command line. Slow imports are made inside the commands, so that `eda --help` answers at once."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -12,19 +13,21 @@ from eda.cli.assemble import assemble, models
 from eda.cli.check import check
 from eda.cli.evaluate import evaluate
 from eda.cli.fracture import fracture
+from eda.cli.plugins import load_plugins
 from eda.cli.prepare import prepare
 from eda.cli.rooms import rooms
 from eda.cli.show import show
 from eda.cli.train import train
 from eda.cli.view import view
 
-INTERRUPTED = 130  # as shells count: 128 and the number of the signal
+INTERRUPTED = 130  # the convention of shells: 128 plus the number of the signal
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Put rigid 3D pieces together: equivariant flow matching for point cloud assembly.",
+    help="Assemble rigid 3D pieces, such as the fragments of a broken object or overlapping scans.",
+    epilog="Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no piece could be placed.",
 )
 
 
@@ -41,30 +44,54 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="Import a Python module of yours first. Can be repeated."),
+    ] = None,
 ) -> None:
-    pass
+    load_plugins(plugins or [])
 
 
-for command in (assemble, view, models, fracture, rooms, prepare, show, train, evaluate, check):
-    app.command()(command)
+# Panel of `eda --help` -> its commands, each with one sentence.
+_COMMANDS: dict[str, dict[Callable[..., None], str]] = {
+    "Assemble": {
+        assemble: "Assemble pieces, given as meshes or point clouds, and write a folder of results.",
+        view: "Open the report of a result in the browser.",
+    },
+    "Train and evaluate": {
+        train: "Train a model, or continue an interrupted run.",
+        evaluate: "Measure how well a model, or another system, assembles puzzles.",
+        check: "Check that a model is equivariant.",
+        models: "List the models that come with Eda.",
+    },
+    "Make and inspect datasets": {
+        fracture: "Break objects, your own meshes or built-in shapes, into puzzles.",
+        rooms: "Simulate scans of furnished rooms.",
+        prepare: "Convert a published dataset into Eda's format.",
+        show: "Draw puzzles of a dataset on one page.",
+    },
+}
+for panel, commands in _COMMANDS.items():
+    for command, sentence in commands.items():
+        app.command(rich_help_panel=panel, short_help=sentence)(command)
 
 
-_PYTHONS_LINES = warnings.formatwarning
+_PYTHON_FORMAT = warnings.formatwarning
 
 
 def _warning_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A user does not care which line of ours has doubts about the input."""
+    """The line to print for a warning; warnings about the input do not name a line of our code."""
     from eda.errors import InputWarning
 
     if issubclass(category, InputWarning):
         return f"eda: warning: {message}\n"
-    return _PYTHONS_LINES(message, category, filename, lineno, line)
+    return _PYTHON_FORMAT(message, category, filename, lineno, line)
 
 
 def main() -> None:
-    """Run a command: 0 done, 1 a check failed, 2 bad input, 3 nothing placed, 130 interrupted, 143 terminated."""
+    """Run a command. Exit codes: 0 done, 1 check failed, 2 bad input, 3 nothing placed, 130 interrupted, 143 ended."""
     from eda.errors import InputError
 
     warnings.formatwarning = _warning_line
@@ -74,7 +101,7 @@ def main() -> None:
         print(f"eda: {error}", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as end:
-        # While a command runs, typer turns an interruption into its exit code, and says nothing.
+        # While a command runs, typer turns an interruption into its exit code without a message.
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         print("eda: interrupted", file=sys.stderr)

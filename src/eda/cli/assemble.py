@@ -58,10 +58,11 @@ def assemble(
     """Put broken pieces together. Exit code 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
-    from eda.view.deliver import Given, deliver
-    from eda.view.result_folder import check_free
+    from eda.output.result_files import write_result
+    from eda.output.result_folder import check_output_folder
+    from eda.render.input_piece import InputPiece
 
-    check_free(folder, overwrite, pieces)
+    check_output_folder(folder, overwrite, pieces)
     config = AssembleConfig(samples, steps, rounds, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
     with _terminable(), stages(hidden=quiet or as_json) as tell:
@@ -76,7 +77,7 @@ def assemble(
         )  # fmt: skip
         tell("writing", 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
-        deliver(assembly, [Given(*piece) for piece in given], folder, command=command, overwrite=overwrite)
+        write_result(assembly, [InputPiece(*piece) for piece in given], folder, command=command, overwrite=overwrite)
     if as_json:
         typer.echo(json.dumps({**assembly.as_dict(), "command": command}, indent=2))
     elif not quiet:

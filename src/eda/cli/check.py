@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 def check(
     model: Annotated[
-        Path | None, typer.Argument(help="A model file. Without it, the paper's network, untrained.")
+        Path | None,
+        typer.Argument(
+            help="A model file, or the name of a model that ships. If not given, the paper's network, untrained."
+        ),
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Random puzzles to draw.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random puzzles.")] = 0,
+    draws: Annotated[int, typer.Option(min=1, help="Number of random puzzles.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random puzzles.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Check that a model keeps the laws of equivariance: the paper's table, and more. Exit code 1 if one is broken."""
+    """Check that a model obeys the laws of equivariance, those of the paper's table and more.
+
+    Exit code 1 if a law is broken.
+    """
     import torch
 
     from eda.evaluate import check_equivariance

@@ -1,204 +1,143 @@
-"""`eda evaluate`: how well a model, or any other system, assembles the puzzles of a source."""
+"""`eda evaluate`: how well a model, the whole assembler, or any other system assembles the puzzles of a source."""
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eda.cli.evaluation_report import Output, write_report
+from eda.cli.evaluation_request import Measurement, Request
+from eda.cli.options import listed
 from eda.cli.terminal import progress
 
 if TYPE_CHECKING:
-    from eda.data import Example
-    from eda.evaluate import Answer, Evaluation, Sampling
-    from eda.model import Eda
+    from eda.evaluate import Evaluation, PuzzleSet, Record
 
-# What options of more than a line are for.
+# Help that takes more than a line.
 DATA = (
     "Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
     "rooms:KEY=VALUE,... or KIND:PATH."
 )
-PREDICTIONS = "Score the poses in this file, of any system, instead of a model."
-PROTOCOL = "pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
-POINTS = "Points of a puzzle that the network sees, about; as in training, if not given."
+MODEL = (
+    "A model file, or the name of a model that ships. With --assemble or --parts, chosen by the pieces if not given."
+)
+PREDICTIONS = "Score the poses in this file, written by any other system, instead of a model."
+ASSEMBLE = "Measure the whole assembler, as `eda assemble` runs it, instead of single samples of a model."
+PARTS = (
+    "Measure on the same puzzles: the whole system, the system without refinement, a single sample, a single sample "
+    "without search, and the plain head of the network."
+)
+PROTOCOL = "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
+SAMPLES = (
+    "Assemblies drawn per puzzle. A model draws 1 if not given, and its figures are means over them; the assembler "
+    "draws 16 if not given, and makes one answer of them."
+)
+REPEATS = "Runs of a model with different noise, for the ± of the table: 3 if not given. The assembler runs once."
+STEPS = "Integration steps per round: 20 for a model and 10 for the assembler, if not given."
+POINTS = "About how many points of a puzzle a single sample sees; as many as in training, if not given."
+LIMIT = "Measure at most this many puzzles: every k-th, evenly over the whole source, and not the first ones."
+PER_GROUP = "Measure at most this many puzzles of each group (the first property of --by), chosen evenly within it."
+BY = "Print the figures by these properties, separated by commas: pieces, category, scene, overlap."
+FOREIGN = "The chance that a piece of another puzzle of the source is put beside the pieces of a puzzle."
+JSON = "Write all figures to this file; - prints them. A run that was stopped goes on if the command is repeated."
 EXPORT_INPUTS = "Write the pieces as a system is given them into this folder, and stop."
 
 
 def evaluate(
     data: Annotated[str, typer.Option(help=DATA)],
-    model: Annotated[Path | None, typer.Option(help="A model file, or the name of a model that ships.")] = None,
+    model: Annotated[str | None, typer.Option(help=MODEL)] = None,
     predictions: Annotated[Path | None, typer.Option(help=PREDICTIONS)] = None,
+    assemble: Annotated[bool, typer.Option("--assemble", help=ASSEMBLE)] = False,
+    parts: Annotated[bool, typer.Option("--parts", help=PARTS)] = False,
     protocol: Annotated[str, typer.Option(help=PROTOCOL)] = "pairwise",
-    samples: Annotated[int, typer.Option(min=1, help="Assemblies of a puzzle; its figures are their means.")] = 1,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs with other noise, for the ± of the table.")] = 3,
-    solver: Annotated[str, typer.Option(help="Of the flow, e.g. rk1 or rk4.")] = "rk4",
-    steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 20,
-    rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help=LIMIT)] = None,
+    per_group: Annotated[int | None, typer.Option(min=1, help=PER_GROUP)] = None,
+    by: Annotated[str, typer.Option(help=BY)] = "pieces",
+    foreign: Annotated[float, typer.Option(min=0, max=1, help=FOREIGN)] = 0.0,
+    samples: Annotated[int | None, typer.Option(min=1, help=SAMPLES)] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help=REPEATS)] = None,
+    solver: Annotated[str, typer.Option(help="Integrator of the flow: rk1, rk4, rkmk4 or adaptive.")] = "rk4",
+    steps: Annotated[int | None, typer.Option(min=1, help=STEPS)] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the flow, each from where the last one ended.")] = 1,
     points: Annotated[int | None, typer.Option(min=8, help=POINTS)] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first puzzles.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the turns of the pieces and of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the pieces' random rotations and of the noise.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures; - prints them.")] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write a line for every assembly.")] = None,
-    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the table.")] = None,
-    save_predictions: Annotated[Path | None, typer.Option(help="Write the assemblies.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help=JSON)] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write one line for every assembly.")] = None,
+    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")] = None,
+    diagram_file: Annotated[
+        Path | None, typer.Option("--diagram", help="Draw the reliability of the probabilities as SVG.")
+    ] = None,
+    save_predictions: Annotated[Path | None, typer.Option(help="Write the assemblies to this file.")] = None,
     export_inputs: Annotated[Path | None, typer.Option(help=EXPORT_INPUTS)] = None,
 ) -> None:
     """Measure how well puzzles are assembled. Every convention is described in docs/evaluate.md."""
     from eda.data.sources import open_examples
-    from eda.evaluate import PROTOCOLS, Sampling, scattered, summarize, write_inputs
+    from eda.evaluate import PROPERTIES, PROTOCOLS, PuzzleSet, write_inputs
     from eda.settings import check_choice
 
+    properties = listed(by)
     check_choice("--protocol", protocol, tuple(PROTOCOLS))
-    _check_writable(json_file, csv_file, markdown_file, save_predictions)
+    for name in properties or ("",):
+        check_choice("--by", name, tuple(PROPERTIES))
+    output = Output(json_file, csv_file, markdown_file, diagram_file, save_predictions)
+    output.check()
     source = open_examples(data)
-    examples = itertools.islice(iter(source), limit)
+    subset: dict[str, Any] = {"limit": limit, "per_group": per_group, "by": properties[0], "foreign": foreign}
     if export_inputs:
-        write_inputs(export_inputs, scattered(examples, seed), seed, anchored=PROTOCOLS[protocol].anchored)
+        given = PuzzleSet.choose(source, seed=seed, **subset).scatter()
+        write_inputs(export_inputs, given, seed, anchored=PROTOCOLS[protocol].anchored)
         return
-    _check_who_answers(protocol, model, predictions, save_predictions)
-    loaded = None if model is None else _loaded(model, device)
-    seen = points or (loaded.config.num_points if loaded else Sampling.points)
-    sampling = Sampling(samples, repeats, solver, steps, rounds, seen, seed)
-    total = len(source) if limit is None else min(limit, len(source))
-    with progress("evaluating", hidden=str(json_file) == "-") as advance:
-        evaluation, drawn_by = _measured(
-            protocol, loaded, predictions, examples, sampling, lambda done: advance(done, total)
-        )
-    by = {} if model is None else {"model": str(model)}
-    report = {"data": data, **by, **drawn_by, **summarize(evaluation)}
-    _write(evaluation, report, json_file, csv_file, markdown_file)
-    if str(json_file) != "-":
-        _print_table(report)
-    if save_predictions:
-        _save(save_predictions, evaluation, drawn_by["seed"])
+    request = Request(
+        protocol, model, predictions, assemble, parts, samples, repeats, solver, steps, rounds, points, seed, device
+    )
+    request.check(output)
+    measurements = request.measurements()
+    turned_by = next(iter(measurements.values())).settings["seed"]  # a file of predictions has a seed of its own
+    puzzles = PuzzleSet.choose(source, seed=turned_by, **subset)
+    what = {"data": data, **({} if model is None else {"model": model})}
+    subset["by"] = properties
+    measured = _measure(measurements, puzzles, {**what, "protocol": protocol, **subset}, output)
+    write_report(measured, {part: one.settings for part, one in measurements.items()}, what, output)
 
 
-def _check_who_answers(
-    protocol: str, model: Path | None, predictions: Path | None, save_predictions: Path | None
-) -> None:
-    from eda.errors import InputError
-    from eda.evaluate import PROTOCOLS
+def _measure(
+    measurements: dict[str, Measurement], puzzles: PuzzleSet, command: dict[str, Any], output: Output
+) -> dict[str, Evaluation]:
+    """Measure all puzzles; what is finished is kept in a journal until the report is written."""
+    from eda.evaluate import Journal
 
-    if (model is None) == (predictions is None):
-        raise InputError("give either --model or --predictions")
-    if PROTOCOLS[protocol].score is None and (model is None or save_predictions):
-        raise InputError(f"--protocol {protocol} measures what a --model says of points: there are no poses")
+    settings = {part: measurement.settings for part, measurement in measurements.items()}
+    journal = Journal(output.journal, {**command, "settings": settings})
+    total, measured = len(measurements) * len(puzzles), {}
+    with _resumable(output.journal), progress("evaluating", hidden=str(output.json) == "-") as advance:
+        for number, (part, measurement) in enumerate(measurements.items()):
+            finished: Sequence[Record] = journal.finished(part)
+            done = number * len(puzzles) + len(finished)
 
+            def keep(record: Record, part: str = part) -> None:
+                nonlocal done
+                done += 1
+                journal.keep(part, record)
+                advance(done, total)
 
-def _measured(
-    protocol: str,
-    model: Eda | None,
-    predictions: Path | None,
-    examples: Iterator[Example],
-    sampling: Sampling,
-    tell: Callable[[int], None],
-) -> tuple[Evaluation, dict[str, Any]]:
-    """The figures, and what of their making belongs in the report."""
-    from eda.evaluate import PROTOCOLS
-    from eda.evaluate import evaluate as measure
-
-    if PROTOCOLS[protocol].score is None:
-        assert model is not None
-        return _breaks(model, examples, sampling, tell)
-    answers, drawn_by = _answers(model, predictions, examples, sampling, PROTOCOLS[protocol].anchored)
-    return measure(answers, protocol, progress=tell), drawn_by
+            advance(done, total)
+            left = puzzles.scatter([record.index for record in finished])
+            measured[part] = measurement.run(left, by=command["by"], finished=finished, keep=keep)
+    return measured
 
 
-def _answers(
-    model: Eda | None,
-    predictions: Path | None,
-    examples: Iterator[Example],
-    sampling: Sampling,
-    anchored: bool,
-) -> tuple[Iterator[Answer], dict[str, Any]]:
-    """Who answers, and what of it belongs in the report."""
-    from eda.evaluate import looked_up, read_predictions, sampled
-
-    if predictions is not None:
-        read = read_predictions(predictions)
-        return looked_up(read, examples), {"predictions": str(predictions), "seed": read.seed}
-    assert model is not None
-    settings = {name: getattr(sampling, name) for name in ("solver", "steps", "rounds", "points", "seed")}
-    return sampled(model, examples, sampling, anchored=anchored), settings
-
-
-def _breaks(
-    model: Eda, examples: Iterator[Example], sampling: Sampling, tell: Callable[[int], None]
-) -> tuple[Evaluation, dict[str, Any]]:
-    """What a model says of breaks, measured, and what of it belongs in the report."""
-    from eda.evaluate import evaluate_breaks
-
-    points, seed = sampling.points, sampling.seed
-    measured = evaluate_breaks(model, examples, points=points, seed=seed, progress=tell)
-    return measured, {"points": points, "seed": seed}
-
-
-def _loaded(model: Path, device: str | None) -> Eda:
-    """The model, on the device that was asked for or the best there is."""
-    import torch
-
-    from eda.model import Eda
-    from eda.settings import check_choice
-
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    check_choice("--device", kind, ("cpu", "cuda"))
-    return Eda.load(model, device=kind)
-
-
-def _check_writable(*paths: Path | None) -> None:
-    """Before the work begins, not after it."""
-    from eda.errors import InputError
-
-    for path in paths:
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise InputError(f"{path}: cannot be written; it must be a file in a folder that exists")
-
-
-def _write(
-    evaluation: Evaluation, report: dict[str, Any], json_file: Path | None, csv_file: Path | None, markdown: Path | None
-) -> None:
-    from eda.atomic import write_atomically
-    from eda.evaluate import as_csv
-    from eda.evaluate import markdown as as_markdown
-
-    text = json.dumps(report, indent=2)
-    if str(json_file) == "-":
-        typer.echo(text)
-    elif json_file:
-        write_atomically(json_file, f"{text}\n".encode())
-    if csv_file:
-        write_atomically(csv_file, as_csv(evaluation).encode())
-    if markdown:
-        write_atomically(markdown, as_markdown(report).encode())
-
-
-def _save(path: Path, evaluation: Evaluation, seed: int) -> None:
-    from eda.evaluate import Predictions, write_predictions
-
-    write_predictions(path, Predictions.of(seed, evaluation.names, evaluation.poses))
-
-
-def _print_table(report: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from eda.evaluate import table
-
-    headings, rows = table(report)
-    title = f"{report.get('model', report.get('predictions'))} on {report['data']}, {report['protocol']}"
-    printed = Table(title=escape(title))
-    for column, heading in enumerate(headings):
-        printed.add_column(escape(heading), justify="right" if column else "left")
-    for row in rows:
-        printed.add_row(*row)
-    console = Console()
-    console.print(printed)
-    if report["seconds_per_puzzle"] is not None:
-        work = "look at a puzzle" if report["protocol"] == "breaks" else f"assemble a puzzle {report['samples']} times"
-        console.print(f"{report['seconds_per_puzzle']:.3g} s to {work}.")
+@contextmanager
+def _resumable(journal: Path | None) -> Iterator[None]:
+    """Says where finished puzzles are kept, if the work is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal is not None and journal.is_file():
+            print(f"eda: finished puzzles are kept in {journal}; the same command goes on from there", file=sys.stderr)
+        raise

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eda.cli.files import check_output_file, write_output_file
 from eda.cli.options import PUZZLES
 from eda.cli.terminal import progress
 
@@ -25,38 +26,20 @@ def show(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
     """Draw some puzzles of a dataset on one page: each assembled, taken apart, and with its breaks in red."""
-    import io
-
-    from eda.atomic import write_atomically
     from eda.data import open_examples
     from eda.errors import InputError
-    from eda.view import SheetStyle, contact_sheet
+    from eda.render import SheetStyle, contact_sheet, encode_png
 
-    _check_output(output, overwrite)
+    if output.suffix.lower() != ".png":
+        raise InputError(f"{output}: pictures are written as PNG; choose a name that ends in .png")
+    check_output_file(output, overwrite=overwrite)
     chosen = _choose(open_examples(puzzles), count, seed)
     if not chosen:
         raise InputError(f"{puzzles}: there are no puzzles to draw")
     with progress("drawing", hidden=quiet) as advance:
         page = contact_sheet(chosen, SheetStyle(columns=columns, view=size), progress=advance)
-    file = io.BytesIO()
-    page.save(file, "PNG", optimize=True)
-    try:
-        write_atomically(output, file.getvalue())
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written ({error})") from error
+    write_output_file(output, encode_png(page, optimize=True))
     typer.echo(f"{output}: {len(chosen)} puzzles")
-
-
-def _check_output(output: Path, overwrite: bool) -> None:
-    """Before the work, not after it."""
-    from eda.errors import InputError
-
-    if output.suffix.lower() != ".png":
-        raise InputError(f"{output}: pictures are written as PNG; choose a name that ends in .png")
-    if output.exists() and not overwrite:
-        raise InputError(f"{output} is there already; choose another name, or add --overwrite")
-    if not output.parent.is_dir():
-        raise InputError(f"{output.parent}: no such folder")
 
 
 def _choose(examples: Source, count: int, seed: int) -> list[Example]:

@@ -1,4 +1,4 @@
-"""What a person sees while a command works."""
+"""Progress bars, shown while a command works."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ if TYPE_CHECKING:
 
 
 def bar(*columns: ProgressColumn, hidden: bool) -> Progress:
-    """A bar on stderr that is gone when it ends, for people alone: in a log, rich would leave an empty line of it."""
+    """A progress bar on stderr that disappears at its end. It is not shown in logs, where it would leave a line."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_interactive)
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=hidden or not console.is_interactive,
+        speed_estimate_period=3600,  # seconds: one step may take longer than rich's usual 30
+    )
 
 
 @contextmanager
 def progress(label: str, *, hidden: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr; gives a function `advance(done, total)`."""
+    """Show a progress bar on stderr; yields a function `advance(done, total)`."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -1,4 +1,4 @@
-"""`eda train`: a recipe, a dataset and a folder; interrupted runs go on where they stopped."""
+"""`eda train`: a recipe, a dataset and a folder. An interrupted run resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="The name of a recipe; `eda train list` shows them.")],
+    recipe: Annotated[str, typer.Argument(help="The name of a recipe. `eda train list` prints them all.")],
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run's folder; made if it is not there.")
+        Path | None, typer.Option("--out", "-o", help="Folder of the run. It is created if needed.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="The dataset to learn from; several are joined by +: data/scans+data/rooms.")
+        str | None, typer.Option(help="Dataset to train on. Join several with +, as in data/scans+data/rooms.")
     ] = None,
-    validation: Annotated[Path | None, typer.Option(help="A dataset of unseen objects to measure on.")] = None,
-    begin_with: Annotated[Path | None, typer.Option(help="A model file whose weights to begin with.")] = None,
+    validation: Annotated[Path | None, typer.Option(help="Dataset to measure the error on during training.")] = None,
+    begin_with: Annotated[Path | None, typer.Option(help="Model file to take the first weights from.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: optimizer.lr=3e-4. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Change a setting, as in optimizer.lr=3e-4. Can be repeated.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is, if not given.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of this process.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if available.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Number of CPU threads.")] = None,
 ) -> None:
-    """Train a model. Run it again with the same folder to go on. On many devices: `torchrun -m eda.cli train ...`."""
+    """Train a model. Run the same command again to resume. On several devices: `torchrun -m eda.cli train ...`."""
     if recipe == "list":
         _list_recipes()
         return
@@ -47,42 +47,41 @@ def train(
     from eda.train import train as run_training
 
     if folder is None:
-        raise InputError("where should the run be kept? give a folder with --out")
+        raise InputError("no folder for the run: give one with --out")
     if threads:
         torch.set_num_threads(threads)
     places = {"data.train": data, "data.validation": validation, "begin_with": begin_with}
     given = [f"{name}={place}" for name, place in places.items() if place]
-    config = _resolved(recipe, [*given, *(settings or [])])
+    config = _config_of(recipe, [*given, *(settings or [])])
     _check_readable(config)
     with join(device) as ranks:
         if ranks.rank == 0:
             _claim(folder, config)
-        speaks = ranks.rank == 0
+        reports = ranks.rank == 0
         watcher = Watcher(
             config,
-            folder if speaks else None,
-            (lambda line: print(line, flush=True)) if speaks else (lambda line: None),
-            _validation_examples(config) if speaks else (),
+            folder if reports else None,
+            (lambda line: print(line, flush=True)) if reports else (lambda line: None),
+            _validation_examples(config) if reports else (),
             _draw,
         )
         run_training(config, folder, ranks, watcher)
 
 
-def _resolved(recipe: str, settings: list[str]) -> TrainConfig:
+def _config_of(recipe: str, settings: list[str]) -> TrainConfig:
     from eda.errors import InputError
     from eda.recipes import RECIPES
+    from eda.registry import look_up
     from eda.train import overridden
 
-    if recipe not in RECIPES:
-        raise InputError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
-    config = overridden(RECIPES[recipe](), settings)
+    config = overridden(look_up(RECIPES, "recipe", recipe)(), settings)
     if not config.data.train:
-        raise InputError("no dataset to learn from: give one with --data (`eda fracture` makes one)")
+        raise InputError("no dataset to train on: give one with --data (`eda fracture` makes one)")
     return config
 
 
 def _check_readable(config: TrainConfig) -> None:
-    """Before a folder is claimed: a run that cannot begin leaves nothing in the way of one that can."""
+    """Raises `InputError` for data or weights that cannot be read, before anything is written to the folder."""
     from eda import Eda
     from eda.data import Dataset
 
@@ -97,11 +96,12 @@ def _list_recipes() -> None:
     from eda.recipes import RECIPES
 
     for name, recipe in RECIPES.items():
-        typer.echo(f"{name:16} {(recipe.__doc__ or '').strip()}")
+        summary, *_ = (recipe.__doc__ or "").strip().splitlines() or [""]
+        typer.echo(f"{name:16} {summary}")
 
 
 def _claim(folder: Path, config: TrainConfig) -> None:
-    """Make the folder and write down what runs in it; an old run goes on only with the config that it began with."""
+    """Create the folder and write the config into it. A run is resumed only with the config that it started with."""
     from eda.atomic import write_atomically
     from eda.errors import InputError
 
@@ -111,7 +111,7 @@ def _claim(folder: Path, config: TrainConfig) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if record.is_file():
             _check_same(dict(json.loads(record.read_bytes())["config"]), values, folder)
-        write_atomically(record, json.dumps({"config": values, **_circumstances()}, indent=2).encode())
+        write_atomically(record, json.dumps({"config": values, **_environment()}, indent=2).encode())
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -119,7 +119,7 @@ def _claim(folder: Path, config: TrainConfig) -> None:
 
 
 def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    """Only how often a person hears of the run may change."""
+    """Raises `InputError` for a changed config; only the settings in `watch` may change."""
     from eda.errors import InputError
 
     changed = [name for name in now if name != "watch" and before.get(name) != now[name]]
@@ -127,7 +127,8 @@ def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> No
         raise InputError(f"{folder}: holds a run with another {', '.join(changed)}; choose another folder")
 
 
-def _circumstances() -> dict[str, Any]:
+def _environment() -> dict[str, Any]:
+    """The versions and the command line, for the record."""
     import platform
 
     import numpy as np
@@ -140,19 +141,19 @@ def _circumstances() -> dict[str, Any]:
 
 
 def _draw(puzzles: Sequence[Puzzle], sampled: Sequence[SE3], path: Path) -> np.ndarray:
-    """A row for every puzzle: as it is, and as it was sampled, seen from where its largest piece is right."""
+    """Draw a row per puzzle: its solution, and the sample, aligned on the largest piece. Returns the picture."""
     import io
 
     import numpy as np
 
     from eda.atomic import write_atomically
-    from eda.metrics import aligned_on
-    from eda.view import SheetStyle, contact_sheet
+    from eda.metrics import align_on
+    from eda.render import SheetStyle, contact_sheet
 
     tiles = []
     for number, (puzzle, poses) in enumerate(zip(puzzles, sampled, strict=True), start=1):
-        found = aligned_on(poses, puzzle.solution, int(puzzle.pieces.sizes.argmax()))
-        tiles += [_placed(puzzle, puzzle.solution, f"{number}, as it is"), _placed(puzzle, found, "as sampled")]
+        found = align_on(poses, puzzle.solution, int(puzzle.pieces.sizes.argmax()))
+        tiles += [_placed(puzzle, puzzle.solution, f"{number}, solution"), _placed(puzzle, found, "sample")]
     page, file = contact_sheet(tiles, SheetStyle(columns=2, view=160, breaks=False)), io.BytesIO()
     page.save(file, "PNG", optimize=True)
     write_atomically(path, file.getvalue())
@@ -160,7 +161,7 @@ def _draw(puzzles: Sequence[Puzzle], sampled: Sequence[SE3], path: Path) -> np.n
 
 
 def _placed(puzzle: Puzzle, poses: SE3, name: str) -> Example:
-    """The pieces at some poses, to be drawn."""
+    """The pieces at these poses, as an example that can be drawn."""
     from eda.data import Example
 
     moved = puzzle.pieces.moved(poses)

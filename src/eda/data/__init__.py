@@ -4,7 +4,7 @@ from eda.data.example import LOST, OUTER, Example
 from eda.data.fracture import Fracture, FractureConfig, FractureSource, open_meshes, random_shape
 from eda.data.readers import open_reader
 from eda.data.rooms import RoomSource
-from eda.data.source import Source, every_kth
+from eda.data.source import Source
 from eda.data.sources import open_examples, register_source
 from eda.data.storage.build import BuildResult, Plan, build
 from eda.data.storage.loader import Batch, Loader
@@ -25,7 +25,6 @@ __all__ = [
     "RoomSource",
     "Source",
     "build",
-    "every_kth",
     "open_examples",
     "open_meshes",
     "open_reader",

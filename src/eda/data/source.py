@@ -96,25 +96,6 @@ class ListedSource(ItemSource[str]):
         return self.listing.num_missing
 
 
-def every_kth(source: Source, limit: int) -> Iterator[Example]:
-    """Up to `limit` puzzles, spread evenly over the source: those at round(i * len / limit).
-
-    For a puzzle that is left out, the next one stands in that comes before the following place.
-    """
-    if limit >= len(source):
-        yield from source
-        return
-    places = [round(i * len(source) / limit) for i in range(limit)]
-    for place, following in zip(places, [*places[1:], len(source)], strict=True):
-        for index in range(place, following):
-            try:
-                example = source[index]
-            except LeftOut:
-                continue
-            yield example
-            break
-
-
 def generator_for(seed: int, name: str) -> np.random.Generator:
     """The random numbers of one puzzle: they do not depend on which others are read, or in which order."""
     return np.random.default_rng((seed, zlib.crc32(name.encode())))

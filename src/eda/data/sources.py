@@ -22,6 +22,7 @@ from eda.data.setting_text import read_settings, split_words
 from eda.data.source import Source
 from eda.data.storage.shards import MANIFEST, Dataset
 from eda.errors import InputError
+from eda.registry import register
 
 
 def open_examples(spec: str) -> Source:
@@ -44,11 +45,9 @@ def register_source(kind: str, open: Callable[[str], Source]) -> None:
     iteration over `Example`s. It should raise `InputError` for a text that makes no sense. Raises `InputError` if the
     name is taken, or is empty or has a colon or a slash in it.
     """
-    if not kind or set(kind) & set(":/\\"):
-        raise InputError(f"{kind!r}: the name of a source must not be empty, nor have a colon or a slash in it")
-    if kind in _SOURCES:
-        raise InputError(f"a source called {kind!r} exists already; choose another name")
-    _SOURCES[kind] = open
+    if set(kind) & set(":/\\"):
+        raise InputError(f"{kind!r}: the name of a source must not have a colon or a slash in it")
+    register(_SOURCES, "source", kind, open)
 
 
 def _open_fractures(text: str) -> Source:

@@ -7,7 +7,7 @@ A system gets the pieces as `write_inputs` writes them, each about the origin an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from eda.atomic import write_atomically
 from eda.data.piece_files import Geometry, ply_bytes
 from eda.data.reading import read_json
 from eda.errors import InputError
-from eda.evaluate.scatter import Scattered
+from eda.evaluate.answers import Answer
+from eda.evaluate.scatter import ScatteredPuzzle
 from eda.lie import SE3
 
 FORMAT, INPUTS, VERSION = "eda-predictions", "eda-inputs", 1
@@ -42,6 +43,34 @@ class Predictions:
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(f"several puzzles are called {twice!r}, so their predictions cannot be told apart")
         return Predictions(seed, dict(zip(names, poses, strict=True)))
+
+
+@dataclass(frozen=True)
+class PredictionAnswers:
+    """Answers that somebody wrote down. A puzzle without one is an `InputError`: left out is not solved."""
+
+    path: Path
+    predictions: Predictions
+
+    @staticmethod
+    def read(path: Path) -> PredictionAnswers:
+        """From a file."""
+        return PredictionAnswers(path, read_predictions(path))
+
+    def settings(self) -> dict[str, Any]:
+        """The file, and the seed by which pieces were turned."""
+        return {"predictions": str(self.path), "seed": self.predictions.seed}
+
+    def answers(self, puzzles: Iterable[ScatteredPuzzle]) -> Iterator[Answer]:
+        """Found by the names of the puzzles."""
+        for puzzle in puzzles:
+            name, count = puzzle.example.name, puzzle.example.num_pieces
+            if name not in self.predictions.poses:
+                raise InputError(f"no prediction for the puzzle {name!r}")
+            poses = self.predictions.poses[name]
+            if poses.shape[-1] != count:
+                raise InputError(f"{name}: {count} pieces but predicted poses for {poses.shape[-1]}")
+            yield Answer(puzzle, poses)
 
 
 def read_predictions(path: Path) -> Predictions:
@@ -86,7 +115,7 @@ def _motions(value: Any, where: str) -> SE3:
     return SE3.from_matrix(torch.from_numpy(matrix)).polish()
 
 
-def write_inputs(folder: Path, puzzles: Iterable[Scattered], seed: int, *, anchored: bool = False) -> None:
+def write_inputs(folder: Path, puzzles: Iterable[ScatteredPuzzle], seed: int, *, anchored: bool = False) -> None:
     """The pieces as a system is given them: a folder of PLY files a puzzle, and `inputs.json` that lists them.
 
     With `anchored`, the list also tells where the largest piece belongs.

@@ -1,6 +1,8 @@
-"""Who measures what: each protocol turns one assembly of one puzzle into a few named figures.
+"""Conventions of measuring: each protocol turns one assembly of one puzzle into a few named figures.
 
-In: poses (M,) of the given pieces, predicted and true, in the units of the data, and the clouds of the given pieces.
+In: poses (M,) of the object's own pieces as given, predicted and true, in the units of the data, their clouds, and
+which of them the system placed. An unplaced piece has a pose like a random guess (`fill_unplaced`), which enters the
+means of errors; it never counts as right, and a puzzle with one is not solved.
 """
 
 from __future__ import annotations
@@ -13,21 +15,23 @@ import numpy as np
 
 from eda.lie import SE3
 from eda.metrics import (
-    aligned_on,
+    align_on,
     euler_rmse,
     is_solved,
-    largest,
+    largest_piece,
     matched_part_accuracy,
     pair_errors,
     pairwise_errors,
     part_accuracy,
+    pieces_in_place,
+    relative_errors,
     shape_chamfer,
     translation_rmse,
 )
 from eda.pieces import Pieces
 
 Clouds = Sequence[np.ndarray]
-Score = Callable[[SE3, SE3, Clouds], dict[str, float]]
+Score = Callable[[SE3, SE3, Clouds, np.ndarray], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -46,42 +50,81 @@ class Protocol:
     score: Score | None  # None: it does not look at poses, but at what the break head says
     metrics: dict[str, Metric]
     anchored: bool = False  # the system is told where the largest piece belongs
+    scans: bool = False  # whether what is right is decided by the bounds for scans, else by those for fragments
 
 
-def _pairwise(predicted: SE3, solution: SE3, clouds: Clouds) -> dict[str, float]:
+# Bounds within which two pieces lie rightly to each other: twice those of a solved puzzle, in units of its size, and
+# for scans in metres.
+FRAGMENT_DEGREES, FRAGMENT_DISTANCE = 20.0, 0.1
+SCAN_DEGREES, SCAN_METRES = 15.0, 0.3
+
+
+def pairs_right(protocol: Protocol, predicted: SE3, solution: SE3, size: float) -> np.ndarray:
+    """(M, M) whether piece j lies rightly when piece i is put in its true place."""
+    degrees, distance = (error.numpy() for error in relative_errors(predicted, solution))
+    if protocol.scans:
+        return (degrees < SCAN_DEGREES) & (distance < SCAN_METRES)
+    return (degrees < FRAGMENT_DEGREES) & (distance < FRAGMENT_DISTANCE * size)
+
+
+def pieces_right(
+    protocol: Protocol, predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray, size: float
+) -> np.ndarray:
+    """(M,) the pieces in their place, when the assembly is laid onto the placed piece for which these are most."""
+    if not protocol.scans:
+        return pieces_in_place(predicted, solution, clouds, placed, size)
+    right = pairs_right(protocol, predicted, solution, size) & placed & placed[:, None]
+    return right[right.sum(axis=1).argmax()]
+
+
+def size_of(clouds: Clouds) -> float:
+    """The puzzle's unit of length, `Pieces.scales`."""
+    return float(Pieces.from_clouds(clouds).scales)
+
+
+def _pairwise(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:
     degrees, distance = pairwise_errors(predicted, solution)
-    size = float(Pieces.from_clouds(clouds).scales)
+    size = size_of(clouds)
     return {
         "rotation": degrees,
         "translation": distance,
         "relative_translation": distance / size,
-        "solved": float(is_solved(degrees, distance, size)),
+        "solved": float(placed.all() and is_solved(degrees, distance, size)),
+        "part_accuracy": float(pieces_in_place(predicted, solution, clouds, placed, size).mean()),
     }
 
 
-def _as_placed(predicted: SE3, solution: SE3, clouds: Clouds) -> dict[str, float]:
+def _as_placed(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:
     return {
         "rotation_rmse": float(euler_rmse(predicted, solution).mean()),
         "translation_rmse": float(translation_rmse(predicted, solution).mean()),
-        "part_accuracy": part_accuracy(predicted, solution, clouds),
-        "matched_part_accuracy": matched_part_accuracy(predicted, solution, clouds),
+        "part_accuracy": part_accuracy(predicted, solution, clouds, placed),
+        "matched_part_accuracy": matched_part_accuracy(predicted, solution, clouds, placed),
         "chamfer": shape_chamfer(predicted, solution, clouds),
     }
 
 
-def _breaking_bad(predicted: SE3, solution: SE3, clouds: Clouds) -> dict[str, float]:
-    return _as_placed(aligned_on(predicted, solution, largest(clouds)), solution, clouds)
+def _breaking_bad(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:
+    """The anchor is the largest piece that has a place."""
+    rows = np.flatnonzero(placed).tolist() or list(range(len(clouds)))
+    anchor = rows[largest_piece([clouds[i] for i in rows])]
+    return _as_placed(align_on(predicted, solution, anchor), solution, clouds, placed)
 
 
-def _registration(predicted: SE3, solution: SE3, clouds: Clouds) -> dict[str, float]:
+def _registration(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:
     """Every pair of scans, the later one as the source; RRE and RTE are NaN where no pair succeeds."""
+    every = list(itertools.combinations(range(len(clouds)), 2))
     pairs = [
         pair_errors(predicted[i].inverse() @ predicted[j], solution[i].inverse() @ solution[j], clouds[j], clouds[i])
-        for i, j in itertools.combinations(range(len(clouds)), 2)
+        for i, j in every
     ]
-    good = [pair for pair in pairs if pair.succeeded]
+    both = [bool(placed[i] and placed[j]) for i, j in every]
+    good = [pair for pair, is_placed in zip(pairs, both, strict=True) if is_placed and pair.succeeded]
+    degrees, distance = relative_errors(predicted, solution)
+    near = [bool(degrees[j, i] < SCAN_DEGREES and distance[j, i] < SCAN_METRES) for i, j in every]
     return {
         "recall": len(good) / len(pairs),
+        "registered": float(np.mean([a and b for a, b in zip(near, both, strict=True)])),
         "rotation": float(np.mean([pair.degrees for pair in good])) if good else float("nan"),
         "translation": float(np.mean([pair.distance for pair in good])) if good else float("nan"),
     }
@@ -95,6 +138,20 @@ _BREAKING_BAD = {
     "chamfer": Metric("CD [1e-3]", factor=1000),
 }
 
+# Of systems that may leave pieces unplaced, beside every protocol.
+PLACEMENT = {
+    "placed": Metric("placed [%]", factor=100, more_is_better=True),
+    "placed_rotation": Metric("rotation of placed [deg]"),
+}
+
+
+def placement_figures(predicted: SE3, solution: SE3, placed: np.ndarray) -> dict[str, float]:
+    """The share of pieces that are placed, and the pairwise rotation error of these; NaN of fewer than two."""
+    rows = np.flatnonzero(placed)
+    degrees = pairwise_errors(predicted[rows], solution[rows])[0] if len(rows) > 1 else float("nan")
+    return {"placed": float(placed.mean()), "placed_rotation": degrees}
+
+
 PROTOCOLS = {
     "pairwise": Protocol(
         _pairwise,
@@ -103,6 +160,7 @@ PROTOCOLS = {
             "translation": Metric("translation"),
             "relative_translation": Metric("of size [%]", factor=100),
             "solved": Metric("solved [%]", factor=100, more_is_better=True),
+            "part_accuracy": Metric("parts in place [%]", factor=100, more_is_better=True),
         },
     ),
     "breaking_bad": Protocol(_breaking_bad, _BREAKING_BAD),
@@ -111,9 +169,11 @@ PROTOCOLS = {
         _registration,
         {
             "recall": Metric("RR [%]", factor=100, more_is_better=True),
+            "registered": Metric("within 15 deg, 0.3 m [%]", factor=100, more_is_better=True),
             "rotation": Metric("RRE [deg]"),
             "translation": Metric("RTE [m]"),
         },
+        scans=True,
     ),
     "breaks": Protocol(
         None,

@@ -1,4 +1,4 @@
-"""What the figures of many puzzles say: means, quantiles, intervals and tables.
+"""What the figures of many puzzles say: means, quantiles, intervals, groups, placement and reliability.
 
 In: an `Evaluation`, figures of Q puzzles, each assembled in R repeats of K samples. Puzzles weigh the same, whatever
 their number of pieces.
@@ -6,16 +6,16 @@ their number of pieces.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eda.evaluate.protocols import PROTOCOLS, Metric, Protocol
+from eda.evaluate.groups import group_order
+from eda.evaluate.protocols import PROTOCOLS, Protocol
+from eda.evaluate.records import Record, Unplaced
+from eda.evaluate.reliability import pool_claims, reliability
 from eda.lie import SE3
 
 QUANTILES = (10, 25, 50, 75, 90)
@@ -24,19 +24,46 @@ BOOTSTRAPS = 2000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The figures of one run, nothing averaged yet."""
+    """The records of one run, nothing averaged yet."""
 
     protocol_name: str
-    names: list[str]  # Q
-    num_pieces: np.ndarray  # (Q,)
-    values: dict[str, np.ndarray]  # figure -> (Q, R, K); NaN where it is not defined
-    poses: list[SE3]  # Q of (R, K, N), what was scored
-    seconds: np.ndarray | None = None  # (Q, R), wall time of the sampling; None if somebody else did it
+    records: list[Record]  # Q
 
     @property
     def protocol(self) -> Protocol:
         """How it was measured."""
         return PROTOCOLS[self.protocol_name]
+
+    @property
+    def names(self) -> list[str]:
+        """Q, of the puzzles."""
+        return [record.name for record in self.records]
+
+    @property
+    def num_pieces(self) -> np.ndarray:
+        """(Q,)."""
+        return np.array([record.num_pieces for record in self.records])
+
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """Figure -> (Q, R, K); NaN where it is not defined."""
+        return {name: np.stack([record.figures[name] for record in self.records]) for name in self.records[0].figures}
+
+    @property
+    def poses(self) -> list[SE3]:
+        """Q of (R, K, N), what was scored."""
+        return [record.poses for record in self.records if record.poses is not None]
+
+    @property
+    def seconds(self) -> np.ndarray | None:
+        """(Q, R) wall time; None if somebody else did the work."""
+        known = [record.seconds for record in self.records if record.seconds is not None]
+        return np.stack(known) if known else None
+
+    @property
+    def claims(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Kind -> probabilities and whether right, of all puzzles; empty for a system without probabilities."""
+        return pool_claims(record.claims for record in self.records if record.claims is not None)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -46,32 +73,62 @@ class Evaluation:
     def best(self) -> dict[str, np.ndarray]:
         """The figures (Q, R, 1) of the best sample of each puzzle, which only the truth can tell: a bound."""
         name, metric = next(iter(self.protocol.metrics.items()))
-        sign = -1 if metric.more_is_better else 1
-        chosen = np.argmin(np.nan_to_num(sign * self.values[name], nan=np.inf), axis=2, keepdims=True)
-        return {name: np.take_along_axis(values, chosen, axis=2) for name, values in self.values.items()}
+        sign, values = -1 if metric.more_is_better else 1, self.values
+        chosen = np.argmin(np.nan_to_num(sign * values[name], nan=np.inf), axis=2, keepdims=True)
+        return {name: np.take_along_axis(of_one, chosen, axis=2) for name, of_one in values.items()}
 
 
 def summarize(evaluation: Evaluation) -> dict[str, Any]:
     """All of it as plain values, for JSON; what is not defined is None."""
-    puzzles, repeats, samples = evaluation.shape
+    (puzzles, repeats, samples), values = evaluation.shape, evaluation.values
     report: dict[str, Any] = {
         "protocol": evaluation.protocol_name,
         "puzzles": puzzles,
         "repeats": repeats,
         "samples": samples,
-        "metrics": {name: _distribution(values) for name, values in evaluation.values.items()},
-        "by_pieces": {
-            str(count): {
-                "puzzles": int((evaluation.num_pieces == count).sum()),
-                **{name: _mean(values[evaluation.num_pieces == count]) for name, values in evaluation.values.items()},
-            }
-            for count in np.unique(evaluation.num_pieces)
-        },
+        "metrics": {name: _distribution(of_one) for name, of_one in values.items()},
+        "by": {name: _by_group(evaluation, name) for name in evaluation.records[0].groups},
         "seconds_per_puzzle": None if evaluation.seconds is None else _mean(evaluation.seconds),
     }
     if samples > 1:
-        report["best_of_samples"] = {name: _mean(values) for name, values in evaluation.best().items()}
-    return report
+        report["best_of_samples"] = {name: _mean(of_one) for name, of_one in evaluation.best().items()}
+    models = Counter(record.model for record in evaluation.records if record.model is not None)
+    left = [record.unplaced for record in evaluation.records if record.unplaced is not None]
+    claims = reliability(evaluation.claims)
+    return {
+        **report,
+        **({"models": dict(models)} if models else {}),
+        **({"placement": _placement(left)} if left else {}),
+        **({"reliability": claims} if claims else {}),
+    }
+
+
+def _by_group(evaluation: Evaluation, name: str) -> dict[str, dict[str, Any]]:
+    """Group -> number of puzzles, means and seconds."""
+    groups = [record.groups[name] for record in evaluation.records]
+    values, seconds = evaluation.values, evaluation.seconds
+    table = {}
+    for group in sorted(set(groups), key=group_order):
+        rows = np.array([of == group for of in groups])
+        means = {metric: _mean(of_one[rows]) for metric, of_one in values.items()}
+        table[group] = {"puzzles": int(rows.sum()), **means}
+        if seconds is not None:
+            table[group]["seconds_per_puzzle"] = _mean(seconds[rows])
+    return table
+
+
+def _placement(left: list[Unplaced]) -> dict[str, Any]:
+    """Pieces left unplaced; leaving one out is right if it is foreign."""
+    own, foreign = sum(one.own for one in left), sum(one.foreign for one in left)
+    num_own, num_foreign = sum(one.num_own for one in left), sum(one.num_foreign for one in left)
+    return {
+        "own_pieces": num_own,
+        "own_unplaced": own,
+        "foreign_pieces": num_foreign,
+        "foreign_unplaced": foreign,
+        "precision": foreign / (own + foreign) if num_foreign and own + foreign else None,
+        "recall": foreign / num_foreign if num_foreign else None,
+    }
 
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
@@ -105,60 +162,3 @@ def _bootstrap(values: np.ndarray) -> list[float] | None:
     totals, counts = total[draws].sum(axis=1), count[draws].sum(axis=1)
     low, high = np.percentile(totals[counts > 0] / counts[counts > 0], [2.5, 97.5])
     return [float(low), float(high)]
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-
-def table(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows, in the units that papers print: all puzzles, the spread, and by number of pieces."""
-    metrics, distributions = PROTOCOLS[report["protocol"]].metrics, report["metrics"]
-
-    def figures(values: Mapping[str, float | None]) -> list[str]:
-        return [_figure(metric, values[name]) for name, metric in metrics.items()]
-
-    rows = [
-        ["all", str(report["puzzles"]), *(_with_std(metric, distributions[name]) for name, metric in metrics.items())],
-        ["95 % interval", "", *(_interval(metric, distributions[name]) for name, metric in metrics.items())],
-    ]
-    for q in map(str, QUANTILES):
-        values = {name: distributions[name]["quantiles"][q] for name in metrics}
-        rows.append(["median" if q == "50" else f"q{q}", "", *figures(values)])
-    for count, means in report["by_pieces"].items():
-        rows.append([f"{count} pieces", str(means["puzzles"]), *figures(means)])
-    if "best_of_samples" in report:
-        rows.append([f"best of {report['samples']}", "", *figures(report["best_of_samples"])])
-    return ["", "puzzles", *(metric.label for metric in metrics.values())], rows
-
-
-def markdown(report: dict[str, Any]) -> str:
-    """The table for a document."""
-    headings, rows = table(report)
-    align = [":--", *["--:"] * (len(headings) - 1)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [headings, align, *rows])
-
-
-def as_csv(evaluation: Evaluation) -> str:
-    """One line for every assembly, in plain units."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "pieces", "repeat", "sample", *evaluation.values])
-    for q, r, k in np.ndindex(*evaluation.shape):
-        figures = [float(values[q, r, k]) for values in evaluation.values.values()]
-        line = [evaluation.names[q], int(evaluation.num_pieces[q]), r, k]
-        writer.writerow([*line, *("" if math.isnan(figure) else repr(figure) for figure in figures)])
-    return text.getvalue()
-
-
-def _figure(metric: Metric, value: float | None) -> str:
-    return "-" if value is None else f"{value * metric.factor:.4g}"
-
-
-def _with_std(metric: Metric, distribution: dict[str, Any]) -> str:
-    mean, std = distribution["mean"], distribution["std_over_repeats"]
-    return _figure(metric, mean) if std is None else f"{_figure(metric, mean)} ± {_figure(metric, std)}"
-
-
-def _interval(metric: Metric, distribution: dict[str, Any]) -> str:
-    bounds = distribution["interval_95"]
-    return "-" if bounds is None else " to ".join(_figure(metric, bound) for bound in bounds)

@@ -1,8 +1,8 @@
 """The flow matching loss, eq. (2), on SE(3)^N.
 
-|v_X(h) - dh/dtau|_F^2 = |(f - xi) h|_F^2 for the predicted twist f and the path's twist xi. Written with the velocity u
-of a piece's centre c instead of the twist's translation (u = t + w x c), it is 2 |dw|^2 + |du|^2 for a centred piece,
-which does not depend on where the origin is.
+|v_X(h) - dh/dtau|_F^2 = |(f - xi) h|_F^2 for the predicted twist f and the path's twist xi. In terms of the
+velocity u = t + w x c of a piece's centre c instead of the twist's translation t, it is 2 |dw|^2 + |du|^2 for a centred
+piece, which does not depend on where the origin is.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def turned(velocity: Tensor, rotation: Tensor) -> Tensor:
 
 
 def flow_loss(
-    predicted: Tensor, wanted: Tensor, puzzle: Tensor, num_puzzles: int, translation_weight: float = 1.0
+    predicted: Tensor, target: Tensor, puzzle: Tensor, num_puzzles: int, translation_weight: float = 1.0
 ) -> Loss:
     """2 |dw|^2 + translation_weight |du|^2 between (w, u) of shape (N, 6); weight 1 is the paper's Frobenius norm."""
-    square = (predicted - wanted).square()
+    square = (predicted - target).square()
     parts = torch.stack([square[:, :3].sum(-1), square[:, 3:].sum(-1)], dim=-1)
     rotation, translation = segment_mean(parts, puzzle, num_puzzles).mean(0)
     return Loss(rotation, translation, 2 * rotation + translation_weight * translation)

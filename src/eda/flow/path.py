@@ -41,7 +41,7 @@ class Path:
     ) -> Path:
         """The path from g_0 to r* g~_1, or to r g~_1 for a given `turn` r (B, 3, 3) of every puzzle.
 
-        Pieces that are not the puzzle's `own` (N,) have no place, and stay.
+        Pieces that do not belong to the puzzle (`own` (N,) is False) have no target: they stay where they are.
         """
         if turn is None:
             counted = slice(None) if own is None else own

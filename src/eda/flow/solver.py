@@ -1,9 +1,9 @@
 """Solvers for dg/dtau = f_tau(g) g on SE(3)^N (Sec. 4.4 and Appendix E).
 
-A solver is a table of Runge-Kutta coefficients and one of two step functions. `products` multiplies exponentials of the
-stages, as the paper's RK4 does (which is of second order on this group). `munthe_kaas` solves the equation in the Lie
-algebra, where the classical orders hold. tau is (B,), one time per puzzle, so that an adaptive solver may
-walk every puzzle at its own pace and a puzzle does not depend on its companions.
+A solver is a table of Runge-Kutta coefficients and a step function that reads it. There are two step functions.
+`products` multiplies exponentials of the stages, as the paper's RK4 does (which is of second order on this group).
+`munthe_kaas` solves the equation in the Lie algebra, where the classical orders hold. tau is (B,), one time per puzzle,
+so that an adaptive solver chooses its steps for every puzzle by itself, and the result does not depend on the batch.
 """
 
 from __future__ import annotations
@@ -18,22 +18,37 @@ from torch import Tensor
 from eda.errors import InputError
 from eda.lie import SE3
 from eda.lie.se3 import bracket
+from eda.registry import look_up, register
 from eda.segment import segment_max
 
-# An adaptive step this short is taken whatever its error: a field that jumps must not stop the walk.
-SHORTEST_STEP = 1e-3
+# An adaptive step this short is accepted whatever its error: a field that jumps must not stall the solver.
+MIN_STEP = 1e-3
 
 Field = Callable[[SE3, Tensor], Tensor]  # poses (N,), tau (B,) -> spatial twists (N, 6)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Coefficients of a Runge-Kutta method (a Butcher tableau); `embedded` are the weights of a lower order twin."""
+    """Coefficients of an explicit Runge-Kutta method (a Butcher tableau) of s stages.
 
-    stages: tuple[tuple[float, ...], ...]
-    weights: tuple[float, ...]
-    nodes: tuple[float, ...]
+    With `embedded`, the weights of a method of lower order, the solver chooses its own steps. The last stage must then
+    be evaluated where the next step begins (FSAL), and the error of a step is taken to grow as its length cubed.
+    """
+
+    stages: tuple[tuple[float, ...], ...]  # a_ij: row i has i coefficients
+    weights: tuple[float, ...]  # b_i
+    nodes: tuple[float, ...]  # c_i
     embedded: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.stages)
+        rows = (self.weights, self.nodes, self.weights if self.embedded is None else self.embedded)
+        if not count or any(len(row) != count for row in rows):
+            raise InputError(f"a table of {count} stages needs as many weights and nodes, got {self}")
+        if any(len(row) != i for i, row in enumerate(self.stages)):
+            raise InputError(f"stage i of an explicit method has i coefficients, got {self.stages}")
+        if abs(sum(self.weights) - 1) > 1e-9:
+            raise InputError(f"the weights of a method must add up to 1, got {self.weights}")
 
 
 EULER = Table(stages=((),), weights=(1.0,), nodes=(0.0,))
@@ -52,16 +67,16 @@ BOGACKI_SHAMPINE = Table(
 
 
 @dataclass(frozen=True)
-class Stepped:
-    """Where a step led, and what it saw on the way."""
+class StepResult:
+    """The poses after a step, and the field as it was evaluated on the way."""
 
     poses: SE3  # (N,)
     slopes: list[Tensor]  # the stages k_i, each (N, 6)
     last: Tensor  # (N, 6) the field as evaluated last
 
 
-# (table, field, poses (N,), tau (B,), eta (B,), puzzle (N,), the field at poses if it is known) -> Stepped
-Step = Callable[[Table, Field, SE3, Tensor, Tensor, Tensor, Tensor | None], Stepped]
+# (table, field, poses (N,), tau (B,), eta (B,), puzzle (N,), the field at poses if it was evaluated) -> StepResult
+Step = Callable[[Table, Field, SE3, Tensor, Tensor, Tensor, Tensor | None], StepResult]
 
 
 def products(
@@ -72,7 +87,7 @@ def products(
     eta: Tensor,
     puzzle: Tensor,
     first: Tensor | None = None,
-) -> Stepped:
+) -> StepResult:
     """g <- exp(eta b_s k_s) ... exp(eta b_1 k_1) g, and the stages alike: eq. (RK4) for the classical table."""
     step = eta[puzzle][:, None]
     slopes: list[Tensor] = []
@@ -85,9 +100,11 @@ def products(
         return functools.reduce(lambda moved, i: motions[i] @ moved, range(len(scaled)), poses)
 
     for coefficients, node in zip(table.stages, table.nodes, strict=True):
-        known = first is not None and not slopes
-        slopes.append(first if known else field(along(coefficients), tau + node * eta))  # type: ignore[arg-type]
-    return Stepped(along(table.weights), slopes, slopes[-1])
+        if first is not None and not slopes:
+            slopes.append(first)
+        else:
+            slopes.append(field(along(coefficients), tau + node * eta))
+    return StepResult(along(table.weights), slopes, slopes[-1])
 
 
 def munthe_kaas(
@@ -98,7 +115,7 @@ def munthe_kaas(
     eta: Tensor,
     puzzle: Tensor,
     first: Tensor | None = None,
-) -> Stepped:
+) -> StepResult:
     """g <- exp(eta sum_i b_i k_i) g, with g(tau) = exp(Theta) g and Theta' = dexp^-1_Theta(f) solved by the table."""
     step = eta[puzzle][:, None]
     velocity = field(poses, tau) if first is None else first
@@ -107,7 +124,7 @@ def munthe_kaas(
         theta = step * _combined(coefficients, slopes)
         velocity = field(SE3.exp(theta) @ poses, tau + node * eta)
         slopes.append(_dexp_inverse(theta, velocity))
-    return Stepped(SE3.exp(step * _combined(table.weights, slopes)) @ poses, slopes, velocity)
+    return StepResult(SE3.exp(step * _combined(table.weights, slopes)) @ poses, slopes, velocity)
 
 
 def _combined(coefficients: tuple[float, ...], slopes: list[Tensor]) -> Tensor:
@@ -126,10 +143,10 @@ class Solver:
     """A table with the step function that reads it."""
 
     table: Table
-    step: Step
+    step: Step = munthe_kaas
 
 
-SOLVERS = {
+SOLVERS: dict[str, Solver] = {
     "rk1": Solver(EULER, products),
     "rk4": Solver(CLASSICAL, products),
     "rkmk4": Solver(CLASSICAL, munthe_kaas),
@@ -137,9 +154,14 @@ SOLVERS = {
 }
 
 
+def register_solver(name: str, solver: Solver) -> None:
+    """Give a solver a name, by which `--solver` and `solver=` find it. Raises `InputError` where it is taken."""
+    register(SOLVERS, "solver", name, solver)
+
+
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after every step; it returns True to stop there."""
+    """What a callback gets after every step; it returns True to stop there."""
 
     step: int  # steps done
     tau: Tensor  # (B,)
@@ -175,15 +197,14 @@ def integrate(
 ) -> Trajectory:
     """Follow the field from noise (N,) at tau = 0 to tau = 1; in further rounds from where that led, at tau = 0 again.
 
-    Haar noise may be any rotation, so the end of one round is a beginning of the next. tau counts on in what is told
-    and returned: a second round takes it from 1 to 2.
+    Haar noise may be any rotation, so the end of one round can be the noise of the next. The tau that is reported and
+    returned goes on counting: in a second round it runs from 1 to 2.
 
-    `puzzle` (N,) says which puzzle a piece belongs to (default: all to one). Solvers of a fixed step take `steps` of
-    them; "adaptive" begins with a step of 1 / steps and then chooses its own, so that the estimated error of each stays
+    `puzzle` (N,) is the puzzle of every piece (default: all belong to one). Solvers of a fixed step take `steps` of
+    them; "adaptive" starts with a step of 1 / steps and then chooses its own, so that the estimated error of each stays
     below `tolerance` (radians, and units of the puzzle's size).
     """
-    if solver not in SOLVERS:
-        raise InputError(f"unknown solver {solver!r}: choose one of {', '.join(SOLVERS)}")
+    method = look_up(SOLVERS, "solver", solver)
     if steps < 1 or rounds < 1:
         raise InputError(f"steps and rounds must be at least 1, got {steps} and {rounds}")
     if not tolerance > 0:
@@ -193,7 +214,7 @@ def integrate(
     if puzzle.shape != noise.shape:
         raise InputError(f"{tuple(noise.shape)} poses need as many puzzle indices, got {tuple(puzzle.shape)}")
     taus, poses = [_zero_times(noise, puzzle)], [noise]
-    for tau, moved in _rounds(SOLVERS[solver], field, noise, puzzle, steps, rounds, tolerance):
+    for tau, moved in _rounds(method, field, noise, puzzle, steps, rounds, tolerance):
         _check_finite(moved.translation, taus[-1])
         _check_finite(moved.rotation, taus[-1])
         taus.append(tau)
@@ -208,10 +229,10 @@ def _rounds(
 ) -> Iterator[tuple[Tensor, SE3]]:
     for done in range(rounds):
         if solver.table.embedded is None:
-            walk = _fixed_steps(solver, field, poses, puzzle, steps)
+            path = _fixed_steps(solver, field, poses, puzzle, steps)
         else:
-            walk = _adaptive_steps(solver, field, poses, puzzle, steps, tolerance)
-        for tau, poses in walk:
+            path = _adaptive_steps(solver, field, poses, puzzle, steps, tolerance)
+        for tau, poses in path:
             yield tau + done, poses
 
 
@@ -242,24 +263,24 @@ def _adaptive_steps(
     eta = torch.full_like(tau, 1 / steps)
     velocity = field(poses, tau)
     while bool((tau < 1).any()):
-        # A puzzle that has arrived takes steps of zero while the others walk on.
+        # A puzzle that has reached tau = 1 takes steps of length zero while the others go on.
         eta = torch.minimum(eta, 1 - tau)
-        stepped = solver.step(table, field, poses, tau, eta, puzzle, velocity)
-        gap = eta[puzzle] * torch.linalg.vector_norm(_combined(difference, stepped.slopes), dim=-1)
+        result = solver.step(table, field, poses, tau, eta, puzzle, velocity)
+        gap = eta[puzzle] * torch.linalg.vector_norm(_combined(difference, result.slopes), dim=-1)
         _check_finite(gap, tau)
         error = segment_max(gap, puzzle, len(tau))
-        accepted = (eta > 0) & ((error <= tolerance) | (eta <= SHORTEST_STEP))
+        accepted = (eta > 0) & ((error <= tolerance) | (eta <= MIN_STEP))
         moves = accepted[puzzle][:, None]
-        moved = stepped.poses.polish()
+        moved = result.poses.polish()
         poses = SE3(
             torch.where(moves[..., None], moved.rotation, poses.rotation),
             torch.where(moves, moved.translation, poses.translation),
         )
-        velocity = torch.where(moves, stepped.last, velocity)
+        velocity = torch.where(moves, result.last, velocity)
         arrives = eta >= 1 - tau
         tau = torch.where(accepted, torch.where(arrives, torch.ones_like(tau), tau + eta), tau)
         # The error of a step goes as eta^3; aim a little below the tolerance and never change the step abruptly.
         growth = (0.9 * (tolerance / error.clamp(min=1e-12)) ** (1 / 3)).clamp(0.2, 5.0)
-        eta = (eta * growth).clamp(min=SHORTEST_STEP)
+        eta = (eta * growth).clamp(min=MIN_STEP)
         if bool(accepted.any()):
             yield tau, poses

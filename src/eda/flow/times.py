@@ -1,4 +1,4 @@
-"""How tau is drawn in training."""
+"""The distributions of tau in training, by name."""
 
 from collections.abc import Callable
 

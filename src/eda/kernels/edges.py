@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-# Edges shorter than this, in units of their level's reach, have no direction that rounding could not turn.
+# Edges shorter than this, in units of their level's reach, have no direction: it would depend on rounding.
 COINCIDENT = 1e-5
 
 
@@ -25,12 +24,8 @@ class Edges:
         return Edges(neighbors, ((ends - receivers[:, None]) / reach).detach())
 
     def rotated(self, rotation: Tensor) -> Edges:
-        """The same edges with every receiver's neighbourhood turned by its rotation (U, 3, 3)."""
+        """The same edges with every receiver's neighbourhood rotated by its rotation (U, 3, 3)."""
         return Edges(self.neighbors, self.vectors @ rotation.mT)
 
     def __getitem__(self, receivers: slice) -> Edges:
         return Edges(self.neighbors[receivers], self.vectors[receivers])
-
-    def lengths(self) -> Tensor:
-        """(U, k)."""
-        return torch.linalg.vector_norm(self.vectors, dim=-1)

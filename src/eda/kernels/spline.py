@@ -1,4 +1,4 @@
-"""Learnable functions of an edge's length: cubic B-splines in a coordinate that reaches to infinity."""
+"""Learnable functions of an edge's length: cubic B-splines in a coordinate that covers all lengths."""
 
 import torch
 from torch import Tensor
@@ -7,9 +7,8 @@ from torch import Tensor
 def spline_basis(lengths: Tensor, num_knots: int) -> Tensor:
     """The weights of `num_knots` control values at every length (in units of the reach). (...) -> (..., num_knots).
 
-    The spline is uniform in x = r / (r + 1), so the resolution is finest below the reach and every length, however
-    large, has its place: far pieces still see each other, and nothing needs a cut-off. Four weights are not zero;
-    they are positive and sum to one.
+    The knots are uniform in x = r / (r + 1). So the resolution is finest below the reach, and there is no cut-off:
+    pieces that are far apart still see each other. At most four weights are not zero; they are positive and sum to one.
     """
     intervals = num_knots - 3
     position = lengths / (lengths + 1) * intervals

@@ -1,7 +1,7 @@
 """Rotations, rigid motions and the representations of rotations.
 
-`so3` works on plain tensors of 3 x 3 matrices, `SE3` is the rigid motion that the rest of the package passes around,
-`wigner` turns a rotation into the matrices that act on equivariant features, and `frames` turns edges into rotations.
+`so3` works on tensors of 3 x 3 matrices. `SE3` is the rigid motion that the rest of the package uses. `wigner` computes
+the matrices by which a rotation acts on equivariant features. `frames` gives every edge a rotation.
 """
 
 from eda.lie import so3

@@ -1,4 +1,4 @@
-"""Group mathematics runs in the precision of its inputs, also where the network around it runs under autocast."""
+"""Functions of groups run in the precision of their inputs, even if the network around them runs under autocast."""
 
 import functools
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def full_precision(function: Function) -> Function:
-    """Run `function` with autocast off: a bfloat16 rotation is off by 0.4 %, and the flow would compound it."""
+    """`function` with autocast off: a bfloat16 rotation has an error of 0.4 %, which would add up along the flow."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

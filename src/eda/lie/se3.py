@@ -1,6 +1,6 @@
 """SE(3): rigid motions x -> R x + t, and their twists (w, t) of shape (..., 6).
 
-exp and log are those of SE(3) jointly (they turn and move at once, along a screw), not of SO(3) x R^3.
+exp and log are those of SE(3) (a screw: rotation and translation at once), not those of SO(3) x R^3.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from eda.lie.precision import full_precision
 
 @dataclass(frozen=True)
 class SE3:
-    """A batch of rigid motions. `g @ h` composes, `g.act(x)` moves points, `g[i]` and `g.shape` are the batch's.
+    """A batch of rigid motions. `g @ h` composes, `g.act(x)` moves points, `g[i]` and `g.shape` refer to the batch.
 
-    The twist of a velocity dg/dtau = f g is *spatial*: f lives at the identity and multiplies from the left,
+    The twist f of a velocity dg/dtau = f g is *spatial*: it belongs to the identity and multiplies from the left,
     as in eq. (4) of the paper.
     """
 
@@ -44,7 +44,7 @@ class SE3:
 
     @staticmethod
     def identity(*shape: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None) -> SE3:
-        """The motion that moves nothing, `shape` times."""
+        """A batch of identities of this shape."""
         rotation = torch.eye(3, dtype=dtype, device=device).expand(*shape, 3, 3)
         return SE3(rotation, torch.zeros(*shape, 3, dtype=dtype, device=device))
 
@@ -60,14 +60,14 @@ class SE3:
 
     @staticmethod
     def from_matrix(matrix: Tensor) -> SE3:
-        """From homogeneous matrices (..., 4, 4) or their upper rows (..., 3, 4)."""
+        """The motions of homogeneous matrices (..., 4, 4) or of their upper rows (..., 3, 4)."""
         if matrix.shape[-2:] not in [(4, 4), (3, 4)]:
             raise InputError(f"expected matrices (..., 4, 4) or (..., 3, 4), got shape {tuple(matrix.shape)}")
         return SE3(matrix[..., :3, :3], matrix[..., :3, 3])
 
     @staticmethod
     def stack(motions: list[SE3], dim: int = 0) -> SE3:
-        """A new batch dimension at the front (dim >= 0 counts batch dimensions)."""
+        """The motions along a new batch dimension (dim >= 0 counts batch dimensions)."""
         return SE3(
             torch.stack([g.rotation for g in motions], dim),
             torch.stack([g.translation for g in motions], dim),
@@ -75,11 +75,11 @@ class SE3:
 
     @staticmethod
     def cat(motions: list[SE3]) -> SE3:
-        """One after the other along the first batch dimension."""
+        """The motions concatenated along the first batch dimension."""
         return SE3(torch.cat([g.rotation for g in motions]), torch.cat([g.translation for g in motions]))
 
     def where(self, condition: Tensor, other: SE3) -> SE3:
-        """This one where the condition holds, elsewhere the other. condition: the batch shape."""
+        """These motions where the condition (of the batch shape) holds, the others elsewhere."""
         return SE3(
             torch.where(condition[..., None, None], self.rotation, other.rotation),
             torch.where(condition[..., None], self.translation, other.translation),
@@ -89,14 +89,14 @@ class SE3:
 
     @full_precision
     def log(self) -> Tensor:
-        """The twist whose exponential this is, with the smallest angle. -> (..., 6)."""
+        """The twist with the smallest angle whose exponential is this motion. -> (..., 6)."""
         w = so3.log(self.rotation)
         t = so3.inverse_left_jacobian(w) @ self.translation[..., None]
         return torch.cat([w, t.squeeze(-1)], dim=-1)
 
     @full_precision
     def inverse(self) -> SE3:
-        """g^-1."""
+        """g^-1, the motion back."""
         back = self.rotation.mT
         return SE3(back, -(back @ self.translation[..., None]).squeeze(-1))
 
@@ -106,7 +106,7 @@ class SE3:
 
     @full_precision
     def act(self, points: Tensor) -> Tensor:
-        """g x for points (..., 3) whose batch matches (or broadcasts with) this one's."""
+        """g x for points (..., 3) whose batch shape broadcasts with this one's."""
         return (self.rotation @ points[..., None]).squeeze(-1) + self.translation
 
     @full_precision
@@ -117,7 +117,7 @@ class SE3:
         return torch.cat([w, t + torch.linalg.cross(self.translation, w)], dim=-1)
 
     def polish(self) -> SE3:
-        """The same motion with the rounding taken out of its rotation."""
+        """The same motion with rounding errors removed from its rotation."""
         return SE3(so3.polish(self.rotation), self.translation)
 
     def matrix(self) -> Tensor:
@@ -146,11 +146,11 @@ class SE3:
         return SE3(self.rotation.reshape(*shape, 3, 3), self.translation.reshape(*shape, 3))
 
     def to(self, *args: Any, **kwargs: Any) -> SE3:
-        """To another dtype or device, as `Tensor.to`."""
+        """The same motions in another dtype or on another device, as `Tensor.to`."""
         return SE3(self.rotation.to(*args, **kwargs), self.translation.to(*args, **kwargs))
 
     def isfinite(self) -> bool:
-        """Whether no number in it is NaN or infinite."""
+        """Whether all entries are finite."""
         return bool(self.rotation.isfinite().all() and self.translation.isfinite().all())
 
 

@@ -1,7 +1,7 @@
 """SO(3) on tensors of shape (..., 3, 3), and its algebra as rotation vectors of shape (..., 3).
 
-Every function is batched, differentiable, and accurate for all angles from 0 to pi in float32 and float64: near 0
-the coefficients come from their Taylor series, near pi the logarithm goes through a unit quaternion.
+Every function is batched, differentiable, and accurate for all angles from 0 to pi in float32 and float64. Near 0 the
+coefficients come from their Taylor series. Near pi the logarithm is computed from a unit quaternion.
 """
 
 import math
@@ -14,12 +14,12 @@ from torch.autograd.function import once_differentiable
 
 from eda.lie.precision import full_precision
 
-# Below this squared angle the closed forms lose digits and the series (nine terms) is exact to float64.
+# Below this squared angle the closed forms lose digits, and the series of nine terms is exact in float64.
 _SERIES_BELOW = 0.5
 
 
 def _series(x: Tensor, coefficients: Sequence[Any]) -> Tensor:
-    """The polynomial sum_n coefficients[n] x^n, by Horner's rule; rows of coefficients give several at once."""
+    """The polynomial sum_n coefficients[n] x^n by Horner's rule. Rows of coefficients give several polynomials."""
     table = torch.tensor(coefficients, dtype=x.dtype, device=x.device)
     total = table[-1]
     for constant in reversed(table[:-1].unbind()):
@@ -28,7 +28,7 @@ def _series(x: Tensor, coefficients: Sequence[Any]) -> Tensor:
 
 
 def _split(squared_angle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Whether to use the series; a squared angle safe for it; an angle safe for the closed form.
+    """Whether to use the series, a squared angle that is safe for it, and an angle that is safe for the closed form.
 
     Both branches of `torch.where` are evaluated and differentiated, so each gets an argument at which it is finite.
     """
@@ -69,7 +69,7 @@ def exp(vector: Tensor) -> Tensor:
 
 @full_precision
 def exp_and_left_jacobian(vector: Tensor) -> tuple[Tensor, Tensor]:
-    """Both at once, for the price of one. (..., 3) -> (..., 3, 3) twice."""
+    """`exp` and `left_jacobian`, which share most of their work. (..., 3) -> (..., 3, 3) twice."""
     sinc, versine, defect = _exp_coefficients(vector.square().sum(-1))[..., None, None].unbind(-3)
     skew = hat(vector)
     square = skew @ skew
@@ -81,8 +81,8 @@ def exp_and_left_jacobian(vector: Tensor) -> tuple[Tensor, Tensor]:
 def quaternion(rotation: Tensor) -> Tensor:
     """The unit quaternion (w, x, y, z) with w >= 0. (..., 3, 3) -> (..., 4).
 
-    Of the four ways to divide, take the one by the largest component (never below 1/2), so no digit is lost
-    anywhere, not even at pi.
+    There are four formulas, which divide by one component each. The one with the largest component (at least 1/2) is
+    used, so no digits are lost anywhere, not even at pi.
     """
     r = rotation.flatten(-2)
     xx, xy, xz, yx, yy, yz, zx, zy, zz = r.unbind(-1)
@@ -104,7 +104,7 @@ def quaternion(rotation: Tensor) -> Tensor:
 
 @full_precision
 def log(rotation: Tensor) -> Tensor:
-    """The shortest rotation vector. (..., 3, 3) -> (..., 3). At exactly pi one of its two signs is returned."""
+    """The shortest rotation vector. (..., 3, 3) -> (..., 3). At exactly pi there are two; one of them is returned."""
     q = quaternion(rotation)
     cosine, sine = q[..., 0], q[..., 1:]
     square = sine.square().sum(-1)
@@ -119,7 +119,7 @@ def log(rotation: Tensor) -> Tensor:
 
 @full_precision
 def angle(rotation: Tensor) -> Tensor:
-    """The angle of a rotation in radians, by atan2: near 0 arccos of the trace has lost half its digits."""
+    """The angle of a rotation in radians, by atan2: near 0 the arccos of the trace loses half of its digits."""
     q = quaternion(rotation)
     return 2 * torch.atan2(torch.linalg.vector_norm(q[..., 1:], dim=-1), q[..., 0])
 
@@ -175,7 +175,7 @@ def nearest(matrix: Tensor) -> Tensor:
 
 
 class _Nearest(torch.autograd.Function):
-    """Its own backward: that of the SVD divides by differences of singular values, which vanish at a rotation."""
+    """`nearest` with its own backward: that of the SVD divides by differences of singular values, which vanish."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:
@@ -192,15 +192,15 @@ class _Nearest(torch.autograd.Function):
         left, singular, right = ctx.saved_tensors
         inner = left.mT @ gradient @ right.mT
         total = singular[..., :, None] + singular[..., None, :]
-        # A sum of zero means that the nearest rotation is not unique: no direction is better, the slope is zero there.
+        # A sum of zero means that the nearest rotation is not unique; the gradient is set to zero there.
         safe = torch.where(total > 0, total, torch.inf)
         return left @ ((inner - inner.mT) / safe) @ right
 
 
 @full_precision
 def polish(rotation: Tensor) -> Tensor:
-    """Take the rounding out of a product of rotations: one Newton step towards the nearest rotation.
+    """A product of rotations without its rounding errors: one Newton step towards the nearest rotation.
 
-    Unlike Gram-Schmidt it commutes with rotations from both sides, so it cannot break an equivariance.
+    Unlike Gram-Schmidt it commutes with rotations from both sides, so it does not break equivariance.
     """
     return 1.5 * rotation - 0.5 * rotation @ (rotation.mT @ rotation)

@@ -1,15 +1,15 @@
 """Spherical harmonics and Wigner-D matrices of any degree, from one table per degree.
 
-The table `stretch_table(l)` is the isometry that carves degree l + 1 out of (degree l) x (degree 1), by the
-Clebsch-Gordan coefficients <l m 1 s | l+1 m+s>. It raises harmonics and rotation matrices alike:
+The table `stretch_table(l)` is the isometry that projects (degree l) x (degree 1) to degree l + 1, by the
+Clebsch-Gordan coefficients <l m 1 s | l+1 m+s>. It raises the degree of harmonics and of rotation matrices:
 
     Y^{l+1}(x) ~ S (Y^l(x) x Y^1(x)),        D^{l+1}(R) = S (D^l(R) x D^1(R)) S^T.
 
-No Euler angles, hence no singular directions, and D is a polynomial in the entries of R. The basis is e3nn's: the
-polar axis is y, order m = -l .. l, and degree 1 is (x, y, z) itself, so D^1(R) = R and a degree-1 feature is an
-ordinary vector. A rotation about the y axis turns each pair (-m, m) of a degree by m times its angle.
+There are no Euler angles, hence no singular directions, and D is a polynomial in the entries of R. The basis is that
+of e3nn: the polar axis is y, orders are m = -l .. l, and degree 1 is (x, y, z) itself. So D^1(R) = R, and a feature of
+degree 1 is an ordinary vector. A rotation about the y axis rotates each pair (-m, m) of a degree by m times its angle.
 
-Features of all degrees 0 .. L are stacked: degree l in rows l^2 .. (l+1)^2 - 1, in all M = (L+1)^2.
+Features of all degrees 0 .. L are stacked: degree l in rows l^2 .. (l+1)^2 - 1, M = (L+1)^2 rows in all.
 """
 
 import math
@@ -23,7 +23,7 @@ from eda.lie.precision import full_precision
 
 
 def degree_rows(degree: int) -> slice:
-    """Where degree l lies among the stacked rows."""
+    """The rows of degree l among the stacked rows."""
     return slice(degree**2, (degree + 1) ** 2)
 
 
@@ -64,7 +64,7 @@ def rotate_features(features: Tensor, blocks: list[Tensor]) -> Tensor:
 
 
 def _raising_gain(degree: int) -> float:
-    """What makes S (Y^l x unit vector) have the norm of degree l + 1: Y^l is aligned with its own direction."""
+    """The factor that gives S (Y^l x unit vector) the norm of degree l + 1."""
     pole = np.zeros(2 * degree + 1)
     pole[degree] = math.sqrt(2 * degree + 1)
     raised = stretch_table(degree) @ np.kron(pole, [0.0, 1.0, 0.0])
@@ -82,7 +82,7 @@ def _stretch_like(degree: int, like: Tensor) -> Tensor:
 
 @lru_cache(maxsize=32)
 def stretch_table(degree: int) -> np.ndarray:
-    """S: (2l+3) x (2l+1) 3, the real form of <l m 1 s | l+1 m+s>."""
+    """S, the real form of <l m 1 s | l+1 m+s>. -> (2l+3, (2l+1) 3)."""
     l = degree
     complex_table = np.zeros((2 * l + 3, 2 * l + 1, 3))
     for m in range(-l, l + 1):

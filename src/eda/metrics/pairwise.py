@@ -29,6 +29,13 @@ def pairwise_errors(predicted: SE3, solution: SE3) -> tuple[float, float]:
     return float(degrees), float(distance)
 
 
+def relative_errors(predicted: SE3, solution: SE3) -> tuple[Tensor, Tensor]:
+    """Degrees and distance (N, N): how far piece j is off when piece i is put in its true place. -> [i, j]."""
+    implied = (solution @ predicted.inverse()).reshape(-1, 1) @ predicted.reshape(1, -1)
+    degrees = torch.rad2deg(so3.angle(implied.rotation @ solution.rotation.mT))
+    return degrees, torch.linalg.vector_norm(implied.translation - solution.translation, dim=-1)
+
+
 def is_solved(degrees: float, distance: float, size: float) -> bool:
     """Pairwise errors below 10 degrees and 5 % of the puzzle's size (`Pieces.scales`)."""
     return degrees < SOLVED_DEGREES and distance < SOLVED_DISTANCE * size

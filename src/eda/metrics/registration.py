@@ -43,7 +43,7 @@ def pair_errors(
     if information is not None:
         rmse = information_rmse(residual, information)
     else:
-        seen = overlapping(solution.act(torch.from_numpy(source)).numpy(), target)
+        seen = overlap_mask(solution.act(torch.from_numpy(source)).numpy(), target)
         points = torch.from_numpy(source[seen] if seen.any() else source)
         rmse = float((residual.act(points) - points).square().sum(dim=1).mean().sqrt())
     degrees = torch.rad2deg(so3.angle(predicted.rotation @ solution.rotation.mT))
@@ -51,7 +51,7 @@ def pair_errors(
     return PairErrors(rmse, float(degrees), float(distance))
 
 
-def overlapping(source: np.ndarray, target: np.ndarray, radius: float = OVERLAP_RADIUS) -> np.ndarray:
+def overlap_mask(source: np.ndarray, target: np.ndarray, radius: float = OVERLAP_RADIUS) -> np.ndarray:
     """(n,) which points of a source, already in its place, have a point of the target within the radius."""
     distance, _ = cKDTree(target).query(source)
     return distance <= radius

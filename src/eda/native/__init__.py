@@ -1,14 +1,17 @@
-"""The compiled module behind a plain C interface, loaded here and nowhere else.
+"""Loads the compiled module, which has a plain C interface. `kernels.h` lists its files.
 
-It is built with the package where a C++ compiler is found. Where it is missing everything works, on slower paths.
+It is built with the package where a C++ compiler is found. Without it everything works, but more slowly.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 
@@ -51,7 +54,7 @@ _SIGNATURES = {
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """The compiled functions, or None (with one warning) where they were not built."""
+    """The compiled functions, or None (with one warning) if they were not built."""
     found = sorted(Path(__file__).parent.glob("_core*.so")) + sorted(Path(__file__).parent.glob("_core*.pyd"))
     if not found:
         warnings.warn(
@@ -70,10 +73,25 @@ def library() -> ctypes.CDLL | None:
 
 
 def _lend_team(loaded: ctypes.CDLL) -> None:
-    """Let it work on the threads of the OpenMP runtime that torch brought, where there is one.
+    """Let the module use the threads of torch's OpenMP runtime, if there is one.
 
-    These spin for a while after their share of the work: threads of our own would wait for cores that do nothing.
+    Those threads spin for a while after their work, so threads of our own would compete with them for the cores.
     """
     team = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
     if team is not None:
         loaded.eda_lend_team(ctypes.cast(team, POINTER))
+        _shorten_waits(team)
+
+
+def _shorten_waits(team: Any) -> None:
+    """Let the threads of the OpenMP runtime (libgomp) give their cores back soon when they wait for each other.
+
+    While it counts no more threads than cores, libgomp lets a waiting thread spin for milliseconds. On a busy machine
+    each then spins on a core that the other needs. How long it spins is read from the environment when torch is loaded,
+    which is over by now. But with more threads than cores it spins for microseconds only: so there is a team with a
+    thread for every core that sleeps for good, and costs nothing.
+    """
+    team.argtypes, team.restype = [POINTER, POINTER, ctypes.c_uint, ctypes.c_uint], None
+    sleep, forever = ctypes.cast(ctypes.CDLL(None).sleep, POINTER), POINTER(2**31)  # seconds
+    sleepers = (sleep, forever, max(len(os.sched_getaffinity(0)), 2), 0)
+    threading.Thread(target=team, args=sleepers, name="eda-sleepers", daemon=True).start()

@@ -1,4 +1,4 @@
-// Contiguous ranges on threads: those of a team that was lent to us, or threads of our own that do not outlive the call.
+// Runs contiguous ranges on threads: on those that another library lent, or on new ones that end with the call.
 
 #pragma once
 
@@ -10,17 +10,17 @@
 #include <thread>
 #include <vector>
 
-// Runs a function on so many threads of a pool, the calling one among them: GOMP_parallel of an OpenMP runtime.
+// GOMP_parallel of an OpenMP runtime: runs a function on a number of threads, of which the calling thread is one.
 using Team = void (*)(void (*function)(void*), void* argument, unsigned threads, unsigned flags);
 
-// The team to use; null: threads of our own. A forked process has none, since the pool's threads stay with the parent.
+// The threads to use; null means new ones. It is null in a forked process: a pool's threads stay with the parent.
 std::atomic<Team>& lent_team();
 
 inline int ranges_used(int64_t count, int threads) {
     return int(std::max<int64_t>(1, std::min<int64_t>(threads, count)));
 }
 
-// run(part) for every part, each of them once, on as many threads as can be had.
+// Calls run(part) once for every part, on as many threads as the system grants.
 template <typename Run>
 void on_threads(int parts, const Run& run) {
     std::atomic<int> next{0};
@@ -37,13 +37,13 @@ void on_threads(int parts, const Run& run) {
     try {
         while (int(others.size()) < parts - 1) others.emplace_back(take_parts);
     } catch (const std::system_error&) {
-        // No more threads to be had: those that are there do the rest.
+        // The system grants no more threads: those that run do the rest.
     }
     take_parts();
     for (auto& thread : others) thread.join();
 }
 
-// body(begin, end, part) for every part; the split depends on `count` and `threads` alone.
+// Calls body(begin, end, part) for every part. The split depends on `count` and `threads` alone.
 template <typename Body>
 void parallel_ranges(int64_t count, int threads, const Body& body) {
     const int parts = ranges_used(count, threads);

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from eda.lie import SE3
 from eda.nn.proposals import SAME_TURN, Motions
 from eda.segment import ranges, segment_sum
 
+Search = Literal["beam", "greedy", "none"]  # greedy: one arrangement goes on, one joint is tried
 BEAM = 12  # arrangements that go on
 JOINTS = 6  # ways to join that are tried of each: the best by the joint alone
 EXAMINED = 3  # in multiples of the beam: arrangements that are looked at for those that differ
@@ -96,15 +98,16 @@ class Arrangements:
 
 
 @torch.no_grad()
-def arrange(motions: Motions, centers: Tensor, judges: Judges) -> Arrangements:
+def arrange(motions: Motions, centers: Tensor, judges: Judges, search: Search = "beam") -> Arrangements:
     """The arrangements of one puzzle, whose pieces have their centres at (N, 3); the best first where it has many."""
     first, second = motions.known.matches.first, motions.known.matches.second
     if len(centers) == 2:
+        motions = motions if search == "beam" else _best_motion(motions, judges)
         still = SE3.identity(motions.motion.shape[1], dtype=centers.dtype, device=centers.device)
         poses, holds, evidence = SE3.stack([motions.motion[0], still]), motions.holds, motions.evidence
         placed, joined = torch.ones_like(holds).expand(2, -1), torch.ones_like(holds)
     else:
-        found = _Search(motions, centers, judges).grown()
+        found = _Search(motions, centers, judges, search == "greedy").grown()
         poses = SE3(found.poses.rotation.transpose(0, 1), found.poses.translation.transpose(0, 1))
         placed, joined = found.placed.T, found.joined.T
         holds = placed.any(0, keepdim=True)
@@ -112,6 +115,15 @@ def arrange(motions: Motions, centers: Tensor, judges: Judges) -> Arrangements:
         evidence = motions.known.evidence(every, poses[second].inverse() @ poses[first])
     counts = torch.tensor([len(centers)], device=centers.device)
     return Arrangements(poses, placed, holds, first, second, joined, evidence, counts, centers)
+
+
+def _best_motion(motions: Motions, judges: Judges) -> Motions:
+    """The best motion of every pair, alone."""
+    value = judges.joined(motions.evidence).masked_fill(~motions.holds, -torch.inf)
+    row, best = torch.arange(len(value), device=value.device)[:, None], value.argmax(1, keepdim=True)
+    return replace(
+        motions, motion=motions.motion[row, best], holds=motions.holds[row, best], evidence=motions.evidence[row, best]
+    )
 
 
 @dataclass(frozen=True)
@@ -141,7 +153,8 @@ class _Grown:
 class _Search:
     """Grows arrangements of one puzzle."""
 
-    def __init__(self, motions: Motions, centers: Tensor, judges: Judges) -> None:
+    def __init__(self, motions: Motions, centers: Tensor, judges: Judges, greedy: bool = False) -> None:
+        self.beam, self.joints = (1, 1) if greedy else (BEAM, JOINTS)
         self.motion, self.known, self.centers, self.judges = motions.motion, motions.known, centers, judges
         self.first, self.second = self.known.matches.first, self.known.matches.second
         self.value = judges.joined(motions.evidence).masked_fill(~motions.holds, -torch.inf)  # (Q, K)
@@ -161,7 +174,7 @@ class _Search:
 
     def _begun(self) -> _Grown:
         """The best pairs; if there is none, one arrangement that places nothing."""
-        best, column = self.value.flatten().topk(min(BEAM, self.value.numel()))
+        best, column = self.value.flatten().topk(min(self.beam, self.value.numel()))
         column, count = column[best.isfinite()], len(self.centers)
         empty = SE3.identity(1, count, dtype=self.centers.dtype, device=self.centers.device)
         nothing = torch.zeros(1, count + len(self.first), dtype=torch.bool, device=column.device)
@@ -177,7 +190,7 @@ class _Search:
         """With one piece more, in the best ways that differ. None: no piece can join."""
         here, there = found.placed[:, self.first], found.placed[:, self.second]
         by_joint = self.value.masked_fill(~(here ^ there)[..., None], -torch.inf).flatten(1)  # (S, Q * K)
-        best, column = by_joint.topk(min(JOINTS, by_joint.shape[1]))
+        best, column = by_joint.topk(min(self.joints, by_joint.shape[1]))
         state, rank = best.isfinite().nonzero(as_tuple=True)
         if not len(state):
             return None
@@ -187,9 +200,9 @@ class _Search:
         old = torch.where(joins, self.second[pair], self.first[pair])
         pose = found.poses[state, old] @ _forward(self.motion[pair, way], joins)
         value = found.value[state] + best[state, rank] + self._beside(found, state, new, old, pose)
-        value, order = value.topk(min(EXAMINED * BEAM, len(value)))
+        value, order = value.topk(min(EXAMINED * self.beam, len(value)))
         more = found[state[order]].with_joint(pair[order], value).with_piece(new[order], pose[order])
-        return more[~self._repeats(more)][:BEAM]
+        return more[~self._repeats(more)][: self.beam]
 
     def _beside(self, found: _Grown, state: Tensor, new: Tensor, old: Tensor, pose: SE3) -> Tensor:
         """What speaks for how new pieces (R,), at their poses, lie to all placed ones but those that they join."""

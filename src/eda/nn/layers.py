@@ -6,17 +6,13 @@ All of them commute with rotations: they mix channels, never the orders of a deg
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from eda.kernels import may_read, pointwise
-from eda.lie.wigner import degree_rows
+from eda.kernels import degree_product, equivariant_gelu, equivariant_norm
 from eda.nn.chunks import in_chunks
 
 
@@ -59,105 +55,7 @@ class DegreeLinear(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(P, M, inputs) -> (P, M, outputs), or the rows from `first_degree` on."""
-        # Without gradients the call of an autograd function would cost as much as the product of a few tokens.
-        multiply = _PerDegreeProduct.apply if torch.is_grad_enabled() else _product
-        return multiply(features, self.weight, self.bias, self.first_degree)
-
-
-class _PerDegreeProduct(torch.autograd.Function):
-    """`_product` with its gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
-        ctx.save_for_backward(features, weight)
-        ctx.first_degree, ctx.has_bias = first_degree, bias is not None
-        return _product(features, weight, bias, first_degree)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
-        features, weight = ctx.saved_tensors
-        skipped = ctx.first_degree**2
-        d_weight = [
-            torch.bmm(_by_row(features, rows).mT, _by_row(gradient, rows, skipped)).sum(0)
-            for _, rows in _with_rows(weight, ctx.first_degree)
-        ]
-        d_bias = gradient[:, 0].sum(0) if ctx.has_bias else None
-        return _product_backward(gradient, weight, ctx.first_degree), torch.stack(d_weight), d_bias, None
-
-
-def _product_backward(gradient: Tensor, weight: Tensor, first_degree: int) -> Tensor:
-    """The gradient of `_product` by its features: (P, M - skipped rows, outputs) -> (P, M, inputs)."""
-    if first_degree == 0:
-        return _product(gradient, weight.mT, None, 0)
-    skipped = first_degree**2
-    d_features = gradient.new_zeros(len(gradient), gradient.shape[1] + skipped, weight.shape[1])
-    for matrix, rows in _with_rows(weight, first_degree):
-        torch.bmm(_by_row(gradient, rows, skipped), _for_rows(matrix.mT, rows), out=_by_row(d_features, rows))
-    return d_features
-
-
-def _product(features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
-    """features[:, row] @ weight[degree of row], for all rows, and a bias on the first.
-
-    A row of all points is a matrix with a stride, which a batched product reads and writes in place: no degree is ever
-    copied out or put back together. This is 2.5 times as fast as slicing, multiplying and concatenating.
-    """
-    if may_read(features) and pointwise.can_multiply(features, weight, first_degree):
-        return pointwise.product(features, weight, bias, first_degree)
-    skipped = first_degree**2
-    mapped = features.new_empty(len(features), features.shape[1] - skipped, weight.shape[2])
-    for matrix, rows in _with_rows(weight, first_degree):
-        torch.bmm(_by_row(features, rows), _for_rows(matrix, rows), out=_by_row(mapped, rows, skipped))
-    if bias is not None:
-        mapped[:, 0] += bias
-    return mapped
-
-
-def _with_rows(weight: Tensor, first_degree: int) -> Iterator[tuple[Tensor, slice]]:
-    """Every matrix with the rows of its degree."""
-    return ((matrix, degree_rows(degree)) for degree, matrix in enumerate(weight, start=first_degree))
-
-
-def _by_row(features: Tensor, rows: slice, skipped: int = 0) -> Tensor:
-    """(P, M, C) -> a view (rows, P, C), where the first `skipped` rows are not there."""
-    return features[:, rows.start - skipped : rows.stop - skipped].transpose(0, 1)
-
-
-def _for_rows(matrix: Tensor, rows: slice) -> Tensor:
-    return matrix.expand(rows.stop - rows.start, -1, -1)
-
-
-def equivariant_gelu(features: Tensor, toward: Tensor) -> Tensor:
-    """Elu of Sec. 5.2 as F Phi(<F, unit(W F)>), since the printed form maps a vector to a scalar. GELU at degree 0.
-
-    features (P, M, C), toward (P, M - 1, C): W F of the degrees above 0. -> (P, M, C).
-    """
-    if may_read(features) and pointwise.can_gate(features, toward):
-        return pointwise.gelu(features, toward)
-    projections = [features[:, :1]]
-    for l in range(1, math.isqrt(features.shape[1])):
-        vector, direction = features[:, degree_rows(l)], toward[:, l**2 - 1 : (l + 1) ** 2 - 1]
-        # The epsilon makes the gate smooth where W F vanishes.
-        length = (direction.square().sum(1, keepdim=True) + 1e-6).sqrt()
-        projections.append((vector * direction).sum(1, keepdim=True) / length)
-    gates = torch.special.ndtr(torch.cat(projections, dim=1)).split(1, dim=1)
-    return torch.cat([features[:, degree_rows(l)] * gate for l, gate in enumerate(gates)], dim=1)
-
-
-def _inverse_rms(features: Tensor) -> Tensor:
-    """1 / sigma of Sec. 5.2, degree 0 included: sigma^2 is the mean over degrees of their mean square. -> (P, 1)."""
-    degrees, channels = math.isqrt(features.shape[1]), features.shape[2]
-    share = torch.cat([features.new_full((2 * l + 1,), 1 / (2 * l + 1)) for l in range(degrees)])
-    squares = torch.linalg.vector_norm(features, dim=-1).square() @ (share / (degrees * channels))
-    return (squares + 1e-6).rsqrt()[:, None]
-
-
-def _normed(features: Tensor, gain: Tensor) -> Tensor:
-    """features (P, M, C) / sigma * gain, which is (P, C) or (C,)."""
-    if may_read(features) and pointwise.can_norm(features, gain):
-        return pointwise.norm(features, gain)
-    return features * (gain * _inverse_rms(features))[:, None]
+        return degree_product(features, self.weight, self.bias, self.first_degree)
 
 
 class EquivariantNorm(nn.Module):
@@ -169,7 +67,7 @@ class EquivariantNorm(nn.Module):
 
     def forward(self, features: Tensor, time: Time | None = None) -> Tensor:
         """(P, M, C) -> (P, M, C). It does not look at the time."""
-        return _normed(features, self.gain)
+        return equivariant_norm(features, self.gain)
 
 
 class AdaptiveNorm(nn.Module):
@@ -181,7 +79,7 @@ class AdaptiveNorm(nn.Module):
 
     def forward(self, features: Tensor, time: Time) -> Tensor:
         """(P, M, C) -> (P, M, C)."""
-        return _normed(features, time.gain(self.gain))
+        return equivariant_norm(features, time.gain(self.gain))
 
 
 class FeedForward(nn.Module):

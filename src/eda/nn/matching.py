@@ -25,7 +25,7 @@ from eda.nn.config import NetworkConfig
 from eda.nn.invariants import described, described_width
 from eda.nn.layers import EquivariantNorm
 from eda.nn.transformer import Attention, look_around
-from eda.segment import padded, ranges
+from eda.segment import padded_rows, ranges
 
 DESCRIPTOR = 64  # numbers by which places are compared
 EXTENT = 4.0  # about that of a piece, in units of the level's reach
@@ -68,7 +68,7 @@ class Matching:
         sizes, points, shared = (of.split(by) for of, by in zip(every, [pieces, places, places], strict=True))
         normals = [None] * len(pieces) if self.normals is None else self.normals.split(places)
         for b, size in enumerate(sizes):
-            rows, present = padded(size)
+            rows, present = padded_rows(size)
             first, second = pairs_of_pieces(size)
             both = present[first][:, :, None] & present[second][:, None, :]
             block = weights[b][rows[first][:, :, None], rows[second][:, None, :]]

@@ -25,7 +25,7 @@ from eda.kernels import Edges
 from eda.lie import SE3
 from eda.lie.precision import full_precision
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
-from eda.nn.arrangements import Arrangements, arrange
+from eda.nn.arrangements import Arrangements, Search, arrange
 from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.breaks import BreakHead
 from eda.nn.config import NetworkConfig
@@ -120,11 +120,14 @@ class EdaNetwork(nn.Module):
         """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         return self.relate(self.encode(pyramid, tau), poses, tau)
 
-    def encode(self, pyramid: Pyramid, tau: Tensor | None) -> Tokens:
-        """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder."""
+    def encode(self, pyramid: Pyramid, tau: Tensor | None, search: Search = "beam") -> Tokens:
+        """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder.
+
+        With `search="none"`, places are not matched and pieces not arranged: the Croco path decides alone.
+        """
         levels = self.descend(pyramid, tau)
-        matching = self.match(pyramid, levels)
-        found = None if matching is None else self.arrange(pyramid, self.propose(pyramid, matching))
+        matching = None if search == "none" else self.match(pyramid, levels)
+        found = None if matching is None else self.arrange(pyramid, self.propose(pyramid, matching), search)
         return self.tokens(pyramid, levels, found)
 
     @full_precision
@@ -163,12 +166,13 @@ class EdaNetwork(nn.Module):
         return [tuple(itertools.islice(every, count)) for count in counts]
 
     @full_precision
-    def arrange(self, pyramid: Pyramid, motions: list[Motions]) -> Arrangements:
+    def arrange(self, pyramid: Pyramid, motions: list[Motions], search: Search = "beam") -> Arrangements:
         """The arrangements of every puzzle, from motions by which its pieces may fit."""
         assert self.motions is not None
         centers = pyramid.pieces.centroids().split(pyramid.pieces.counts.tolist())
         judges = self.motions.judges
-        return Arrangements.cat([arrange(of_one, at, judges) for of_one, at in zip(motions, centers, strict=True)])
+        each = zip(motions, centers, strict=True)
+        return Arrangements.cat([arrange(of_one, at, judges, search) for of_one, at in each])
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Training: one loop, its config, its checkpoints, and what a person sees of it."""
+"""Training: one loop, its config, its checkpoints, and its reports."""
 
 from eda.train.config import DataConfig, OptimizerConfig, TrainConfig, WatchConfig, overridden
 from eda.train.loop import Run, train

@@ -1,6 +1,6 @@
 """The state of a run on disk: weights, their average, the optimiser and the step, in one safetensors file.
 
-Written whole or not at all, and the one before it is kept: neither a kill nor a full disk loses the last good state.
+It is written atomically and the previous one is kept, so neither a kill nor a full disk loses the last good state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel
 from eda.atomic import write_atomically
 from eda.errors import InputError
 
-LAST, BEFORE = "state.safetensors", "state.before.safetensors"
+LAST, PREVIOUS = "state.safetensors", "state.before.safetensors"
 
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
@@ -36,11 +36,11 @@ def save_state(
     tensors |= {f"average.{name}": tensor for name, tensor in average.state_dict().items()}
     for index, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": moments[name] for name in _MOMENTS}
-    # Tensors that share memory must be told apart on disk.
+    # Cloned, because safetensors refuses tensors that share memory.
     content = serialize({k: t.detach().cpu().clone().contiguous() for k, t in tensors.items()}, _header(progress))
     last = folder / LAST
     if last.is_file():
-        os.replace(last, folder / BEFORE)
+        os.replace(last, folder / PREVIOUS)
     write_atomically(last, content)
 
 
@@ -51,8 +51,8 @@ def _header(progress: Mapping[str, int]) -> dict[str, str]:
 def load_state(
     folder: Path, model: nn.Module, average: AveragedModel, optimizer: torch.optim.Optimizer
 ) -> dict[str, int] | None:
-    """Put the last good state back; its progress, or None where there is none yet."""
-    files = [folder / name for name in (LAST, BEFORE) if (folder / name).is_file()]
+    """Restore the last good state. Returns its progress, or None where nothing was saved yet."""
+    files = [folder / name for name in (LAST, PREVIOUS) if (folder / name).is_file()]
     damaged: list[Path] = []
     for path in files:
         try:
@@ -61,11 +61,11 @@ def load_state(
             damaged.append(path)
             continue
         _restore(path, tensors, model, average, optimizer)
-        for useless in damaged:
-            useless.unlink()  # or the next save would move it over the good one
+        for file in damaged:
+            file.unlink()  # or the next save would replace the good one by it
         return progress
     if files:
-        raise InputError(f"{folder}: the saved state is damaged; delete {LAST} and {BEFORE} to begin anew")
+        raise InputError(f"{folder}: the saved state is damaged; delete {LAST} and {PREVIOUS} to start again")
     return None
 
 
@@ -86,7 +86,7 @@ def _restore(
         model.load_state_dict(_under("model.", tensors))
         average.load_state_dict(_under("average.", tensors))
     except RuntimeError as error:
-        raise InputError(f"{path}: belongs to a network of another shape; begin in another folder") from error
+        raise InputError(f"{path}: belongs to a network of another shape; choose another folder") from error
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _under("optimizer.", tensors).items():
         index, moment = name.split(".")

@@ -1,4 +1,4 @@
-"""TrainConfig: all that a run is, apart from where it lies. The defaults are the paper's (Sec. 6.1)."""
+"""TrainConfig: all settings of a training run. The defaults are the paper's where it has a value (Sec. 6.1)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any, TypeVar
 
 from eda.data.augment import Augmentation
 from eda.errors import InputError
-from eda.model import EdaConfig
+from eda.model_config import EdaConfig, network_config_kind
 from eda.nn import NetworkConfig
 from eda.settings import check_positive, check_share, check_switch, check_text, check_whole
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with a warm-up and a cosine, clipped, and an average of the weights."""
+    """AdamW with warm-up, cosine decay and gradient clipping, and an exponential moving average of the weights."""
 
     steps: int = 200_000
     lr: float = 1e-4
-    final_lr: float = 0.0  # where the cosine ends, as a share of `lr`
+    final_lr: float = 0.0  # where the cosine ends, as a fraction of `lr`
     warmup: int = 1000  # steps
     weight_decay: float = 0.01
-    clip: float = 1.0  # of the gradient's norm
-    ema: float = 0.99  # the paper's; its authors' code has 0.9999
-    accumulate: int = 1  # batches whose gradients make one step
-    bfloat16: bool = False  # mixed precision where the device has it; the network itself keeps its precision
+    clip: float = 1.0  # the largest norm of the gradient
+    ema: float = 0.99  # decay of the average
+    accumulate: int = 1  # batches per step
+    bfloat16: bool = False  # mixed precision where the device has it; an EdaNetwork itself keeps its precision
 
     def __post_init__(self) -> None:
         for name in ("steps", "accumulate"):
@@ -44,14 +44,14 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which puzzles, and how they become batches."""
+    """The datasets, and how their puzzles become batches."""
 
     train: str = ""  # folder of a dataset, or several joined by +
-    validation: str = ""  # folder of a dataset of unseen objects; empty: no validation
+    validation: str = ""  # folder of a dataset to measure the error on; empty: no validation
     points_per_batch: int = 50_000
-    # Noises and taus per puzzle, which share a pass of an encoder without time; 0: only breaks and matches are learned.
+    # Noises and taus per puzzle, which share one pass of an encoder without time; 0: only auxiliary losses.
     draws: int = 1
-    max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last one stays
+    max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last value stays
     augmentation: Augmentation = field(default_factory=Augmentation)
     workers: int = 0
 
@@ -69,7 +69,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class WatchConfig:
-    """How often a person hears of the run; in steps."""
+    """How often the run reports, saves and validates, in steps."""
 
     log_every: int = 20
     checkpoint_every: int = 500
@@ -84,14 +84,14 @@ class WatchConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A full run: `recipes` make them."""
+    """All settings of a run: `eda.recipes` has those that ship."""
 
     model: EdaConfig = field(default_factory=EdaConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     watch: WatchConfig = field(default_factory=WatchConfig)
     seed: int = 0
-    begin_with: str = ""  # a model file whose weights to begin with; empty: new ones
+    begin_with: str = ""  # a model file to take the first weights from; empty: random ones
 
     def __post_init__(self) -> None:
         check_whole("seed", self.seed, 0, 2**63)
@@ -99,7 +99,7 @@ class TrainConfig:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> TrainConfig:
-        """From plain values, as read from JSON."""
+        """The config from plain values, as read from JSON. Raises `InputError` for a setting that does not exist."""
         return _build(TrainConfig, values, "the config")
 
 
@@ -123,19 +123,25 @@ def _build(kind: type[_Config], values: Any, what: str) -> _Config:
     unknown = sorted(set(values) - known)
     if unknown:
         raise InputError(f"{what}: unknown setting {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    settled = {
-        name: _build(_NESTED[name], value, name) if name in _NESTED else _settled(value)
+    settings = {
+        name: _build(_kind_of(name, value), value, name) if name in _NESTED else _as_tuple(value)
         for name, value in values.items()
     }
-    return kind(**settled)
+    return kind(**settings)
 
 
-def _settled(value: Any) -> Any:
+def _kind_of(name: str, value: Any) -> type:
+    """The class of a field that is a table of settings itself."""
+    return network_config_kind(value) if name == "network" else _NESTED[name]
+
+
+def _as_tuple(value: Any) -> Any:
+    """JSON has lists where configs have tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def overridden(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
-    """The config with some settings changed: "optimizer.lr=3e-4", "data.max_pieces=(2, 4, 8)", "seed=1"."""
+    """The config with changed settings, each like "optimizer.lr=3e-4", "data.max_pieces=(2, 4, 8)" or "seed=1"."""
     values = dataclasses.asdict(config)
     for setting in settings:
         path, equals, text = setting.partition("=")
@@ -152,7 +158,7 @@ def overridden(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
 
 
 def _parsed(text: str, before: Any) -> Any:
-    """A Python literal, or the text itself, so that names and paths need no quotes, not even a folder called 2024."""
+    """The value of a Python literal, or else the text: names and paths need no quotes, even a folder called 2024."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):

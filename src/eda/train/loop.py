@@ -1,8 +1,8 @@
-"""The training loop: one visible place. One code path for one process and for many (`torchrun`).
+"""The training loop, all of it in one place, for one process and for many (`torchrun`).
 
-In: a `TrainConfig` and a folder. Out: in that folder, the state (to go on), `model.safetensors` (the averaged weights,
-to use) and what a person wants to see. What a step does depends on the config and its number only, so a run that was
-killed and resumed ends in the same bits as one that was not.
+In: a `TrainConfig` and a folder. Out: in that folder, the state (to resume from), `model.safetensors` (the averaged
+weights, to use) and the log. A step depends on the config and on its number only, so a run that was killed and resumed
+ends in the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from eda.data import Dataset
 from eda.data.storage.batches import BatchPlan
 from eda.data.storage.loader import Batch, Graphs, Loader
 from eda.errors import InputError
-from eda.model import Eda, Labels
+from eda.model import Eda
+from eda.nn import NetworkConfig
+from eda.nn.protocol import Labels
 from eda.train.checkpoint import load_state, save_state
 from eda.train.config import OptimizerConfig, TrainConfig
 from eda.train.ranks import Ranks
-from eda.train.watch import Step, Watcher
+from eda.train.watch import Step, Watcher, loss_names
 
 MODEL_FILE = "model.safetensors"
 
-# Steps in a row that may come to nothing before the run gives up.
-PATIENCE = 10
+# Failed steps in a row after which the run gives up.
+MAX_FAILED_STEPS = 10
 
 
 class Objective(nn.Module):
@@ -44,7 +46,7 @@ class Objective(nn.Module):
         self.model, self.config = model, config
 
     def forward(self, batch: Batch, number: int) -> Tensor:
-        """The parts of the loss on batch `number` of all batches: those of `watch.NAMES`."""
+        """The parts of the loss on batch `number` of all batches, in the order of `loss_names`."""
         seed = np.random.SeedSequence([self.config.seed, number]).generate_state(1, np.uint64)[0] >> 1
         device = batch.pyramid.pieces.points.device
         loss = self.model.loss(
@@ -54,20 +56,21 @@ class Objective(nn.Module):
             labels=Labels(batch.on_break, batch.own),
             generator=torch.Generator(device).manual_seed(int(seed)),
         )
-        nothing = self._nothing()
-        sides = (nothing if side is None else side for side in (loss.breaks, loss.matches, loss.motions))
-        return torch.stack([loss.total + nothing, loss.rotation, loss.translation, *sides])
+        zero = self._zero_of_all_weights()
+        _, *names = loss_names(self.config.model)
+        parts = (getattr(loss, name) for name in names)
+        return torch.stack([loss.total + zero, *(zero if part is None else part for part in parts)])
 
-    def _nothing(self) -> Tensor:
-        """Zero, in which every weight has its part.
+    def _zero_of_all_weights(self) -> Tensor:
+        """Zero, as a function of every weight, so that each has a gradient.
 
-        So processes agree on whose gradients they exchange, also on a batch without labels or without draws.
+        Processes then agree on whose gradients they exchange, also on a batch without labels or without draws.
         """
         return sum(0 * weight.sum() for weight in self.model.parameters())  # type: ignore[return-value]
 
 
 class Run:
-    """A run in its folder: everything that changes from step to step."""
+    """A run in its folder: the model, its average, the optimiser, the data, and how far it is."""
 
     def __init__(self, config: TrainConfig, folder: Path, ranks: Ranks) -> None:
         self.config, self.folder, self.ranks = config, folder, ranks
@@ -78,7 +81,7 @@ class Run:
             self.model.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
         )
         self.loader = self._loader()
-        self.step = self.used = 0  # steps made; batches used, which is more after a rollback
+        self.step = self.used = 0  # steps made; batches used, more than one a step after a rollback
         self.resume()
 
     def _distributed(self, objective: nn.Module) -> nn.Module:
@@ -87,7 +90,7 @@ class Run:
         return DistributedDataParallel(objective)
 
     def _loader(self) -> Loader:
-        data, network = self.config.data, self.config.model.network
+        data = self.config.data
         plan = BatchPlan(
             points_per_batch=data.points_per_batch,
             points_per_example=self.config.model.num_points,
@@ -96,18 +99,17 @@ class Run:
             rank=self.ranks.rank,
             world=self.ranks.world,
         )
-        nearest = self.model.network.breaks.num_levels if self.model.network.breaks else 0
-        graphs = Graphs(network.num_levels, network.ratio, network.num_neighbors, nearest)
+        graphs = Graphs(**self.model.pyramid_settings)
         return Loader(Dataset.from_text(data.train), plan, graphs, data.augmentation, data.workers)
 
     def resume(self) -> None:
-        """Go back to the last good state on disk, if there is one."""
+        """Restore the last good state on disk, if there is one."""
         progress = load_state(self.folder, self.model, self.average, self.optimizer)
         if progress:
             self.step, self.used = progress["step"], progress["used"]
 
     def save(self) -> None:
-        """Write the state, and the averaged weights as a model that can be loaded."""
+        """Write the state, and the averaged weights as a model file."""
         if self.ranks.rank == 0:
             progress = {"step": self.step, "used": self.used}
             save_state(self.folder, self.model, self.average, self.optimizer, progress)
@@ -120,7 +122,7 @@ class Run:
         return self.average.module
 
     def advance(self, batches: Iterator[Batch]) -> Step:
-        """One step of the optimiser."""
+        """The gradients of the next step, clipped; `accept` makes the step. Returns its losses and gradient norm."""
         settings = self.config.optimizer
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(settings, self.step)
@@ -133,37 +135,39 @@ class Run:
         return Step(self.ranks.mean(torch.stack(parts).mean(0)), norm)
 
     def _backward(self, batch: Batch, last: bool) -> Tensor:
-        """Gradients are exchanged with the other ranks at the last batch of a step only."""
+        """Add the gradients of a batch; they are exchanged with the other ranks at the `last` one of a step."""
         settings, number = self.config.optimizer, self.used * self.ranks.world + self.ranks.rank
-        waiting = isinstance(self.objective, DistributedDataParallel) and not last
+        local_only = isinstance(self.objective, DistributedDataParallel) and not last
         precision = torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=settings.bfloat16)
-        with self.objective.no_sync() if waiting else nullcontext(), precision:  # type: ignore[operator]
+        with self.objective.no_sync() if local_only else nullcontext(), precision:  # type: ignore[operator]
             parts = self.objective(batch, number)
             (parts[0] / settings.accumulate).backward()
         return parts.detach()
 
     def accept(self) -> None:
-        """Make the step that the gradients ask for."""
+        """Update the weights by their gradients, and the average."""
         self.optimizer.step()
         self.average.update_parameters(self.model)
         self.step += 1
 
 
 def _first_model(config: TrainConfig) -> Eda:
-    """New weights, or those of the model that the run begins with."""
+    """A model with new weights, or with those of the model file that the run starts from."""
     if not config.begin_with:
         return Eda(config.model, seed=config.seed)
     before, network = Eda.load(config.begin_with), config.model.network
-    simpler = (network.without_pairs, network.without_matches, network.without_pairs.without_matches)
-    if before.config.network not in (network, *simpler):
+    accepted = [network]
+    if isinstance(network, NetworkConfig):
+        accepted += [network.without_pairs, network.without_matches, network.without_pairs.without_matches]
+    if before.config.network not in accepted:
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
     model = Eda(config.model, seed=config.seed)
-    model.load_state_dict(before.state_dict(), strict=False)  # paths between pieces may be new
+    model.load_state_dict(before.state_dict(), strict=False)  # correspondences may be new
     return model
 
 
 def learning_rate(settings: OptimizerConfig, step: int) -> float:
-    """A straight warm-up, then a cosine."""
+    """The rate at a step: a linear warm-up, then a cosine down to `final_lr`."""
     if step < settings.warmup:
         return settings.lr * (step + 1) / settings.warmup
     share = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
@@ -172,10 +176,10 @@ def learning_rate(settings: OptimizerConfig, step: int) -> float:
 
 
 def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> Run:
-    """Train until the config's last step, or until asked to stop; goes on from the state in `folder`."""
+    """Train until the last step of the config, or until a signal asks to stop; resumes from the state in `folder`."""
     run = Run(config, folder, ranks)
     batches = run.loader.batches(run.used)
-    troubles = 0
+    failed = 0
     watcher.begin(run.step, config.optimizer.steps)
     with _stop_on_signal() as asked_to_stop:
         while run.step < config.optimizer.steps and not ranks.any(asked_to_stop[0]):
@@ -183,16 +187,16 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
             made = run.advance(batches)
             trouble = watcher.trouble(made)
             if trouble:
-                troubles += 1
-                if troubles == PATIENCE:
-                    raise InputError(f"{folder}: {troubles} steps in a row came to nothing, the last with {trouble}")
+                failed += 1
+                if failed == MAX_FAILED_STEPS:
+                    raise InputError(f"{folder}: {failed} steps in a row failed, the last one with {trouble}")
                 used = run.used
                 run.resume()
                 run.used = used  # the batches that led there are not tried again
                 watcher.report_trouble(trouble, run.step)
                 continue
             run.accept()
-            troubles = 0
+            failed = 0
             watcher.stepped(run.step, made, time.perf_counter() - start, run.loader.waited)
             if run.step % config.watch.checkpoint_every == 0:
                 run.save()
@@ -204,7 +208,7 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
 
 @contextmanager
 def _stop_on_signal() -> Iterator[list[bool]]:
-    """SIGINT and SIGTERM let the step at hand finish; a second one interrupts at once."""
+    """A flag that SIGINT and SIGTERM set, so that the current step can finish; a second signal interrupts at once."""
     asked = [False]
 
     def ask(number: int, frame: object) -> None:

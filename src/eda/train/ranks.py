@@ -1,4 +1,4 @@
-"""Who else takes part: the processes that `torchrun` started, or this one alone."""
+"""The processes of a run: those that `torchrun` started, or this one alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eda.settings import check_choice
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among all."""
+    """This process among the processes of a run."""
 
     rank: int
     world: int
@@ -31,7 +31,7 @@ class Ranks:
         return total / self.world
 
     def any(self, flag: bool) -> bool:
-        """Whether it holds in any process, so that all of them stop together."""
+        """Whether the flag is set in any process, so that all of them stop at the same step."""
         if self.world == 1:
             return flag
         return bool(self.mean(torch.tensor(float(flag), device=self.device)) > 0)
@@ -39,7 +39,7 @@ class Ranks:
 
 @contextmanager
 def join(device: str | None = None) -> Iterator[Ranks]:
-    """Take part in the group of processes that `torchrun` announces in the environment, if it does."""
+    """Join the group of processes that `torchrun` describes in the environment, if there is one."""
     world, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
     check_choice("device", kind, ("cpu", "cuda"))

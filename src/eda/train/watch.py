@@ -1,6 +1,6 @@
-"""What a person sees of a run: a line every so often, a log, TensorBoard where it is installed, validation, pictures.
+"""The progress of a run: printed lines, a log, TensorBoard where it is installed, validation and pictures.
 
-A run of a second process, or of a test, is watched by the same class with nothing to write to.
+All processes of a run have a `Watcher`; those that do not report have no folder to write to.
 """
 
 from __future__ import annotations
@@ -22,30 +22,36 @@ from eda.data import Example
 from eda.lie import SE3
 from eda.metrics import pairwise_geodesic
 from eda.model import Eda
+from eda.model_config import EdaConfig
+from eda.nn import NetworkConfig
 from eda.pieces import Puzzle
 from eda.train.config import TrainConfig
 
-NAMES = ("loss", "rotation", "translation", "breaks", "matches", "motions")
-
-# A step is refused when its loss lies this many times above the median of those before it.
+# A step is rejected when its loss is this many times the median of the last `_WINDOW` steps.
 SPIKE = 20.0
-_REMEMBERED = 200
+_WINDOW = 200
 
 # Puzzles, sampled poses and where the picture goes -> the picture, (height, width, 3) bytes.
 Draw = Callable[[Sequence[Puzzle], Sequence[SE3], Path], np.ndarray]
-DRAWN = 4  # puzzles
+MAX_DRAWN = 4  # puzzles in a picture
+
+
+def loss_names(config: EdaConfig) -> tuple[str, ...]:
+    """The parts of the loss that a run reports: the total first, then fields of `TrainingLoss`."""
+    learned = ("breaks", "matches", "motions") if isinstance(config.network, NetworkConfig) else ("auxiliary",)
+    return ("loss", "rotation", "translation", *learned)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of the optimiser saw."""
+    """The losses and the gradient of one step of the optimiser."""
 
-    parts: Tensor  # (6,) as `NAMES`; the mean over its batches
+    parts: Tensor  # as `loss_names`; the mean over its batches
     gradient: float  # the norm before clipping
 
 
 class Watcher:
-    """Writes to `folder`, and says lines through `say`; without a folder it only guards against trouble."""
+    """Reports to `folder` and through `say`; without a folder it only looks for failed steps."""
 
     def __init__(
         self,
@@ -56,8 +62,9 @@ class Watcher:
         draw: Draw | None = None,
     ) -> None:
         self._config, self._folder, self._say, self._draw = config, folder, say, draw
+        self._names = loss_names(config.model)
         self._examples = list(examples)
-        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+        self._recent: deque[float] = deque(maxlen=_WINDOW)
         self._since: list[Tensor] = []
         self._board = _tensorboard(folder)
         self._started = time.perf_counter()
@@ -65,57 +72,56 @@ class Watcher:
         self._waited = self._busy = 0.0
 
     def begin(self, step: int, total: int) -> None:
-        """Before the first step."""
+        """Start the clock at the first step of this process."""
         self._started, self._first, self._total = time.perf_counter(), step, total
         if step:
-            self._say(f"going on from step {step:,} of {total:,}")
+            self._say(f"resuming at step {step:,} of {total:,}")
 
     def trouble(self, made: Step) -> str | None:
-        """What is wrong with a step, if anything: not a number, or a loss far above those before."""
+        """Why a step must be rejected, if it must: a loss that is not finite, or far above those before."""
         loss = float(made.parts[0])
         if not math.isfinite(loss) or not math.isfinite(made.gradient):
             return f"loss {loss}, gradient {made.gradient}"
-        usual = sorted(self._recent)[len(self._recent) // 2] if len(self._recent) == _REMEMBERED else math.inf
+        usual = sorted(self._recent)[len(self._recent) // 2] if len(self._recent) == _WINDOW else math.inf
         if loss > SPIKE * usual:
             return f"loss {loss:.3g} where {usual:.3g} is usual"
         self._recent.append(loss)
         return None
 
     def report_trouble(self, trouble: str, step: int) -> None:
-        """Say that the run went back."""
+        """Report that the run went back to an earlier step."""
         self._recent.clear()
         self._say(f"trouble: {trouble}; went back to step {step:,}")
         self._log({"step": step, "trouble": trouble})
 
     def stepped(self, step: int, made: Step, seconds: float, waited: float) -> None:
-        """After every step; `waited` are the seconds spent waiting for data since the beginning."""
+        """Report a step that was made; `waited` are the seconds spent waiting for data since the run started."""
         self._since.append(made.parts)
         self._busy += seconds
-        if step % self._config.watch.log_every and step < self._total:  # a short run says something too
+        if step % self._config.watch.log_every and step < self._total:  # the last step is always reported
             return
         means = torch.stack(self._since).mean(0).tolist()
         share = (waited - self._waited) / max(self._busy, 1e-9)
         speed = len(self._since) / max(self._busy, 1e-9)
-        entry: dict[str, Any] = {"step": step, **dict(zip(NAMES, means, strict=True))}
+        entry: dict[str, Any] = {"step": step, **dict(zip(self._names, means, strict=True))}
         entry |= {"gradient": made.gradient, "steps_per_second": speed, "waiting": share}
         self._since, self._waited, self._busy = [], waited, 0.0
         left = (time.perf_counter() - self._started) / max(1, step - self._first) * (self._total - step)
-        values = "  ".join(f"{name} {entry[name]:.4f}" for name in NAMES)
+        values = "  ".join(f"{name} {entry[name]:.4f}" for name in self._names)
         self._say(f"{step:7,}/{self._total:,}  {values}  {speed:.2f} steps/s  {share:.0%} waiting  {_clock(left)} left")
         self._log(entry)
 
     @torch.no_grad()
     def validate(self, step: int, model: Eda) -> None:
-        """Sample assemblies of unseen puzzles and measure them with the paper's metric."""
+        """Sample assemblies of the validation puzzles and report the paper's error (Sec. 6.1)."""
         if not self._examples:
             return
         puzzles = [example.downsample(self._config.model.num_points).puzzle() for example in self._examples]
         sampled, errors = [], []
         for index, puzzle in enumerate(puzzles):
             generator = torch.Generator().manual_seed(index)
-            device = next(model.parameters()).device
             poses = model.sample(
-                puzzle.to(device=device).pieces, steps=self._config.watch.validation_steps, generator=generator
+                puzzle.to(device=model.device).pieces, steps=self._config.watch.validation_steps, generator=generator
             )[0].to(device="cpu")
             sampled.append(poses)
             errors.append(float(pairwise_geodesic(poses, puzzle.solution, puzzle.pieces)[0]))
@@ -123,7 +129,7 @@ class Watcher:
         self._say(f"{step:7,} validation: " + ", ".join(f"{name} {value:.1f}" for name, value in summary.items()))
         self._log({"step": step, "validation": summary})
         if self._draw and self._folder:
-            picture = self._draw(puzzles[:DRAWN], sampled[:DRAWN], self._folder / f"assemblies-{step:07d}.png")
+            picture = self._draw(puzzles[:MAX_DRAWN], sampled[:MAX_DRAWN], self._folder / f"assemblies-{step:07d}.png")
             if self._board:
                 self._board.add_image("assemblies", picture, step, dataformats="HWC")
 
@@ -139,7 +145,7 @@ class Watcher:
 
 
 def _summary(errors: list[float], puzzles: list[Puzzle]) -> dict[str, float]:
-    """Mean and median error in degrees, and the median of the puzzles of two pieces."""
+    """The mean and median error in degrees, and quantiles over the puzzles of two pieces."""
     degrees = torch.tensor(errors)
     pairs = torch.tensor([puzzle.pieces.num_pieces == 2 for puzzle in puzzles])
     summary = {"mean": float(degrees.mean()), "median": float(degrees.median())}
@@ -149,7 +155,7 @@ def _summary(errors: list[float], puzzles: list[Puzzle]) -> dict[str, float]:
 
 
 def _tensorboard(folder: Path | None) -> Any:
-    """A writer of TensorBoard events, where the package is installed."""
+    """A writer of TensorBoard events; None where the package is not installed or there is no folder."""
     if folder is None:
         return None
     try:

@@ -49,7 +49,7 @@ def test_clouds_as_ply(tmp_path):
         write_ply(tmp_path / "known" / f"part_{part}.ply", clouds[part], None, normals[part])
         write_ply(tmp_path / "zero" / f"part_{part}.ply", clouds[part], None, normals[part] * part)
         write_ply(tmp_path / "none" / f"part_{part}.ply", clouds[part])
-    known, without, zero = PieceFolders(tmp_path, neighbors=0)
+    known, without, zero = PieceFolders(tmp_path)
     assert (known.name, without.name, zero.name) == ("known", "none", "zero")
     whole = np.concatenate(clouds)
     np.testing.assert_allclose(known.points, whole - whole.mean(axis=0), atol=1e-6)
@@ -57,7 +57,7 @@ def test_clouds_as_ply(tmp_path):
     np.testing.assert_allclose(known.normals, np.concatenate(normals) / length, atol=1e-6)
     assert without.normals is None
     assert zero.normals is None
-    assert all(example.normals is not None for example in PieceFolders(tmp_path))
+    assert all(example.normals is not None for example in PieceFolders(tmp_path, neighbors=8))
 
 
 def test_furniture_seen_from_both_sides_looks_outward(tmp_path):

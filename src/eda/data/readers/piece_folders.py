@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from eda.data.example import NEIGHBORS, Example
+from eda.data.example import Example
 from eda.data.piece_files import read_as_one
 from eda.data.piece_files.formats import list_endings, may_be_piece
 from eda.data.readers.hdf5 import SPLITS
@@ -34,7 +34,7 @@ class PieceFolders(ListedSource):
     contact: bool = False  # label contact by geometry: for meshes of parts that fit face to face, such as fractures
     num_points: int = 4000  # of a puzzle: drawn from meshes, or taken of clouds, each with the same chance
     whole_clouds: bool = False  # take all points of clouds
-    neighbors: int = NEIGHBORS  # by which normals of clouds are estimated that have none; 0: no normals
+    neighbors: int = 0  # by which normals are estimated for clouds that have none; 0: no normals
     seed: int = 0  # of the points that are drawn
 
     def __post_init__(self) -> None:

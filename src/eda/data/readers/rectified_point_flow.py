@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eda.data.example import NEIGHBORS, Example
+from eda.data.example import Example
 from eda.data.piece_files.piece_file import Geometry
 from eda.data.readers.hdf5 import list_split, open_hdf5
 from eda.data.readers.parts import example_of_clouds, example_of_meshes
@@ -32,7 +32,7 @@ class RectifiedPointFlow(ListedSource):
     max_pieces: int = 64
     contact: bool = False  # label contact by geometry: for meshes of parts that fit face to face, such as fractures
     num_points: int = 4000  # of a puzzle
-    neighbors: int = NEIGHBORS  # by which normals of clouds are estimated that have none; 0: no normals
+    neighbors: int = 0  # by which normals are estimated for clouds that have none; 0: no normals
     seed: int = 0  # of the points that are drawn
 
     def __post_init__(self) -> None:

@@ -1,0 +1,57 @@
+"""When the compiled module may be used, and what its functions need to know about tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from eda.native import library
+
+# The ending of a compiled function's name, by precision.
+SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+
+_allowed = True
+
+
+@contextmanager
+def reference_only() -> Iterator[None]:
+    """Within this context all kernels run in plain torch: for comparisons."""
+    global _allowed
+    before, _allowed = _allowed, False
+    try:
+        yield
+    finally:
+        _allowed = before
+
+
+def is_allowed() -> bool:
+    """Whether the compiled module may be used at all: outside of `reference_only`."""
+    return _allowed
+
+
+def is_built_for(tensor: Tensor) -> bool:
+    """Whether the compiled module exists and has functions for this device and precision."""
+    return tensor.device.type == "cpu" and tensor.dtype in SUFFIX and _is_built()
+
+
+@torch.compiler.assume_constant_result
+def _is_built() -> bool:
+    return library() is not None
+
+
+def has_memory(tensor: Tensor) -> bool:
+    """Whether there is memory to read: fake tensors, and those of a compiler that traces, have none."""
+    return type(tensor) in (Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling()
+
+
+def lanes(dtype: torch.dtype) -> int:
+    """The number of channels that fill a register."""
+    return library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
+
+
+def thread_count(work: int, work_per_thread: int) -> int:
+    """The number of threads to use: starting one must cost less than its share of the work."""
+    return max(1, min(torch.get_num_threads(), work // work_per_thread))

@@ -1,0 +1,101 @@
+"""A model on disk: one safetensors file with the weights, and a header that carries the config as JSON.
+
+Nothing in a file is ever executed, and nothing here knows what the config means: `Eda.load` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialize
+from torch import Tensor
+
+from eda.atomic import write_atomically
+from eda.errors import InputError
+
+FILE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds: the config as plain values, and the weights in float32, all of them finite."""
+
+    path: Path
+    config: Any
+    weights: dict[str, Tensor]
+
+    def check_shapes(self, expected: Mapping[str, Tensor]) -> None:
+        """Raises `InputError` unless the weights have exactly these names and shapes."""
+        wanted = {name: tensor.shape for name, tensor in expected.items()}
+        found = {name: tensor.shape for name, tensor in self.weights.items()}
+        wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+        if wrong:
+            raise InputError(
+                f"{self.path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})"
+            )
+
+
+def write_model_file(
+    path: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype | None = None
+) -> None:
+    """Write the file as a whole or not at all; floating point weights in another precision, if one is given."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist")
+    metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config)}
+    # Cloned, because safetensors refuses weights that share memory, as tied ones do.
+    copies = {name: _cast(tensor.detach().cpu(), dtype).clone().contiguous() for name, tensor in weights.items()}
+    _check_finite(copies, f"{path}: not saved")
+    write_atomically(path, serialize(copies, metadata))
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Read a file written by `write_model_file`. Raises `InputError` for anything else, and for a damaged one."""
+    if not path.is_file():
+        raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: _cast(file.get_tensor(name), torch.float32) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+    config = _config_of(metadata, path)
+    _check_finite(weights, f"{path}: not loaded")
+    return ModelFile(path, config, weights)
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """In another precision; counters and other whole numbers stay what they are."""
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
+def _config_of(metadata: Mapping[str, str], path: Path) -> Any:
+    if metadata.get("format") != "eda":
+        raise InputError(f"{path}: a safetensors file, but not an Eda model")
+    try:
+        version, config = int(metadata["version"]), json.loads(metadata["config"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})"
+        ) from error
+    if version < 1:
+        raise InputError(f"{path}: the header of this Eda model is damaged (file version {version})")
+    if version > FILE_VERSION:
+        raise InputError(
+            f"{path}: written by a newer Eda (file version {version}, this one reads up to {FILE_VERSION}); "
+            f"upgrade eda-assembly"
+        )
+    return config
+
+
+def _check_finite(weights: Mapping[str, Tensor], what: str) -> None:
+    broken = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
+    if broken:
+        raise InputError(f"{what}: weights with NaN or infinite entries, e.g. {broken[0]}")

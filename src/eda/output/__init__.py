@@ -1,0 +1,1 @@
+"""What is written for a person: the result folder of an assembly, with its files, pictures and report."""
