@@ -1,4 +1,4 @@
-"""Scans are judged by how their surfaces agree: what is trusted, in any frames, and how sure that makes."""
+"""Scans are judged by how their surfaces agree: what is trusted, in any frames."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,9 @@ from scipy.spatial.transform import Rotation
 from support.room_scans import motion, moved, two_views
 
 from eda.assembly import Evidence, Fragment, Scan, judge
-from eda.assembly.confidence import Seen
-from eda.assembly.judge import Judgement
-from eda.assembly.motion import inverse
-from eda.assembly.scans import Trusted, trust
+from eda.assembly.scans import joint_probability
 from eda.cloud import estimate_normals
+from eda.registration.rigid import inverse
 
 UNIT = 2.0  # metres: assemblies are judged in units of their size
 
@@ -41,21 +39,21 @@ def test_what_lies_rightly_is_trusted_and_what_lies_on_too_much_is_not(scans, sp
     right = shifted(0)
     onto = shifted(-0.6)  # more of the floor and the wall behind it overlaps
     half_turn = shifted(0, turn=np.pi)
-    found = trust(*scans, np.stack([right, onto, half_turn]), spacing)
+    found = joint_probability(*scans, np.stack([right, onto, half_turn]), spacing)
     assert found[0] > 0.8
     assert (found[1:] < 0.5).all()
 
 
 def test_trust_is_the_same_from_either_side_and_in_any_frames(scans, spacing):
     poses = np.stack([shifted(0), shifted(0.02, turn=0.05), shifted(-0.6)])
-    wanted = trust(*scans, poses, spacing)
-    np.testing.assert_allclose(trust(*scans[::-1], inverse(poses), spacing), wanted, atol=1e-9)
+    wanted = joint_probability(*scans, poses, spacing)
+    np.testing.assert_allclose(joint_probability(*scans[::-1], inverse(poses), spacing), wanted, atol=1e-9)
     here, there = motion(1), motion(2)
     turned = [
         Fragment(moved(one.points, at), one.normals @ at[:3, :3].T, one.break_probability)
         for one, at in zip(scans, (here, there), strict=True)
     ]
-    np.testing.assert_allclose(trust(*turned, there @ poses @ inverse(here), spacing), wanted, atol=1e-6)
+    np.testing.assert_allclose(joint_probability(*turned, there @ poses @ inverse(here), spacing), wanted, atol=1e-6)
 
 
 def test_scans_that_do_not_touch_are_not_trusted_in_any_frame(scans, spacing):
@@ -67,11 +65,11 @@ def test_scans_that_do_not_touch_are_not_trusted_in_any_frame(scans, spacing):
         turned = Fragment(
             moved(floors[0].points, turn), floors[0].normals @ turn[:3, :3].T, floors[0].break_probability
         )
-        assert not trust(turned, floors[1], poses @ inverse(turn), spacing).any()
+        assert not joint_probability(turned, floors[1], poses @ inverse(turn), spacing).any()
 
 
 def test_no_motion_is_judged_to_nothing(scans, spacing):
-    assert trust(*scans, np.zeros((0, 4, 4)), spacing).shape == (0,)
+    assert joint_probability(*scans, np.zeros((0, 4, 4)), spacing).shape == (0,)
 
 
 def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
@@ -79,53 +77,7 @@ def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
     evidence = Evidence.of([scans[0], small], Scan())
     assert len(evidence.fragments[0].points) != len(evidence.fragments[1].points)
     poses = np.stack([np.eye(4), shifted(0.01)])[None]
-    likely = trust(*evidence.fragments, inverse(poses[:, 1]) @ poses[:, 0], evidence.spacing)
+    likely = joint_probability(*evidence.fragments, inverse(poses[:, 1]) @ poses[:, 0], evidence.spacing)
     found = judge(evidence, poses)
     np.testing.assert_allclose(found.score, likely)
     np.testing.assert_allclose(found.pieces, np.tile(likely[:, None], (1, 2)))
-
-
-# -- how sure ----------------------------------------------------------------------------------------------
-
-
-def seen(joints: dict[tuple[int, int], float], placed: list[bool], known: list[bool], scans: list[Fragment]) -> Seen:
-    """One assembly of four pieces, by how much its joints are trusted."""
-    good = np.zeros((1, 4, 4))
-    for (i, j), likely in joints.items():
-        good[0, i, j] = good[0, j, i] = likely
-    nothing = np.zeros_like(good)
-    judged = Judgement(good, nothing, nothing, nothing, good, good, good.sum(axis=2), good.sum(axis=(1, 2)))
-    evidence = Evidence.of([*scans, *scans], Scan())
-    return Seen(evidence, judged, np.array([placed]), np.array(known), np.zeros(1), nothing)
-
-
-ALL, NONE = [True] * 4, [False] * 4
-
-
-@pytest.mark.parametrize(
-    ("joints", "placed", "known", "whole"),
-    [
-        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, NONE, 0.9 * 0.8 * 0.5),  # a chain is as sure as all its joints
-        ({(0, 1): 0.9, (0, 2): 0.8, (0, 3): 0.5}, ALL, NONE, 0.9 * 0.8 * 0.5),  # and so is a star
-        ({(0, 1): 0.9}, [True, True, False, False], NONE, 0.9),
-        ({(0, 1): 0.9, (0, 2): 0.3, (1, 2): 0.7}, [True, True, True, False], NONE, 0.9 * 0.7),
-        # of pieces whose place is known nothing is in question
-        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, [True, True, False, False], 0.8 * 0.5),
-        ({(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.5}, ALL, [True, False, False, False], 0.9 * 0.8 * 0.5),
-        # a weak bridge is weak, and without any there is no whole
-        ({(0, 1): 0.9, (2, 3): 0.9, (1, 2): 0.15}, ALL, NONE, 0.9 * 0.9 * 0.15),
-        ({(0, 1): 0.9, (2, 3): 0.9}, ALL, NONE, 0),
-        ({(0, 1): 0.9, (2, 3): 0.9}, ALL, [True, True, False, False], 0),
-        ({(0, 1): 1.0, (1, 2): 1.0, (2, 3): 1.0}, ALL, NONE, 1),
-        ({}, [True, False, False, False], NONE, 1),
-        ({}, NONE, NONE, 1),
-    ],
-)
-def test_the_whole_is_as_sure_as_what_it_hangs_by(joints, placed, known, whole, scans):
-    np.testing.assert_allclose(Trusted().whole(seen(joints, placed, known, scans)), [whole], atol=1e-12)
-
-
-def test_a_piece_is_as_sure_as_the_surest_of_its_joints(scans):
-    found = seen({(0, 1): 0.9, (1, 2): 0.8, (1, 3): 0.85, (2, 3): 0.5}, ALL, NONE, scans)
-    np.testing.assert_allclose(Trusted().pieces(found), [[0.9, 0.9, 0.8, 0.85]])
-    np.testing.assert_allclose(Trusted().joints(found)[0, 1], [0.9, 0, 0.8, 0.85])

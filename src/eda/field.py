@@ -16,9 +16,10 @@ from eda.errors import InputError
 from eda.flow.loss import center_velocity, spatial_twist, turned
 from eda.graph import Pyramid
 from eda.lie import SE3
-from eda.nn import Arrangements, EdaNetwork, Pairs, Search, Time, Tokens
+from eda.nn import EdaNetwork, Time, Tokens
 from eda.nn.protocol import EncodingNetwork
 from eda.pieces import Pieces
+from eda.registration.arrangements import Arrangements, Search
 from eda.segment import ranges
 
 Velocities = Callable[[SE3, Tensor], Tensor]  # poses (N,), tau (B,) -> (N, 6): (w, u) of every piece
@@ -122,10 +123,9 @@ class EncodedEda:
             self._copies = Tokens.cat([one] * self._samples)
         assert one.time is not None
         time = Time(one.time.embedding.repeat(self._samples, 1), self._copies.layout.puzzle)
-        pairs = Pairs.cat([one.pairs] * self._samples) if one.pairs else None
         arrangements = Arrangements.cat([one.arrangements] * self._samples) if one.arrangements else None
         features = one.features.repeat(self._samples, 1, 1)
-        return dataclasses.replace(self._copies, features=features, pairs=pairs, arrangements=arrangements, time=time)
+        return dataclasses.replace(self._copies, features=features, arrangements=arrangements, time=time)
 
     def _encode(self, tau: Tensor) -> Tokens:
         """The encoder at tau (B,): it ran once before where it does not see the time."""

@@ -1,4 +1,4 @@
-"""A model on disk: one safetensors file with the weights, and a header that carries the config as JSON.
+"""A model on disk: one safetensors file with the weights, and a header with the config and calibrations as JSON.
 
 Nothing in a file is ever executed, and nothing here knows what the config means: `Eda.load` does.
 """
@@ -6,7 +6,7 @@ Nothing in a file is ever executed, and nothing here knows what the config means
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from torch import Tensor
 from eda.atomic import write_atomically
 from eda.errors import InputError
 
-FILE_VERSION = 1
+FILE_VERSION = 2  # 1: the config names no regime, and there are no calibrations
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class ModelFile:
     """What a model file holds: the config as plain values, and the weights in float32, all of them finite."""
 
     path: Path
+    version: int
     config: Any
+    calibration: Any  # None: the file has none
     weights: dict[str, Tensor]
 
     def check_shapes(self, expected: Mapping[str, Tensor]) -> None:
@@ -42,12 +44,18 @@ class ModelFile:
 
 
 def write_model_file(
-    path: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype | None = None
+    path: Path,
+    config: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    dtype: torch.dtype | None = None,
+    calibration: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the file as a whole or not at all; floating point weights in another precision, if one is given."""
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist")
     metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config)}
+    if calibration is not None:
+        metadata["calibration"] = json.dumps(calibration)
     # Cloned, because safetensors refuses weights that share memory, as tied ones do.
     copies = {name: _cast(tensor.detach().cpu(), dtype).clone().contiguous() for name, tensor in weights.items()}
     _check_finite(copies, f"{path}: not saved")
@@ -56,19 +64,42 @@ def write_model_file(
 
 def read_model_file(path: Path) -> ModelFile:
     """Read a file written by `write_model_file`. Raises `InputError` for anything else, and for a damaged one."""
+    metadata, weights = _read(path)
+    header = _header_of(metadata, path)
+    _check_finite(weights, f"{path}: not loaded")
+    return ModelFile(path, header["version"], header["config"], header.get("calibration"), weights)
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The entries of a model file's header as plain values: `version`, `config` and, if there is one, `calibration`."""
+    return _header_of(_read(path, ())[0], path)
+
+
+def rewrite_header(path: Path, entries: Mapping[str, Any]) -> None:
+    """Set entries of a model file's header. The bytes of the weights stay the same."""
+    metadata, _ = _read(path, ())
+    _header_of(metadata, path)  # raises for what is not a model
+    metadata |= {name: json.dumps(values) for name, values in entries.items()}
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    table = {**json.loads(content[8 : 8 + length]), "__metadata__": metadata}
+    header = json.dumps(table, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # safetensors aligns its data
+    write_atomically(path, len(header).to_bytes(8, "little") + header + content[8 + length :])
+
+
+def _read(path: Path, names: Collection[str] | None = None) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The metadata of a safetensors file, and its tensors in float32: all of them, or those with some names."""
     if not path.is_file():
         raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: _cast(file.get_tensor(name), torch.float32) for name in file.keys()}  # noqa: SIM118
+            wanted = file.keys() if names is None else names
+            return file.metadata() or {}, {name: _cast(file.get_tensor(name), torch.float32) for name in wanted}
     except SafetensorError as error:
         raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
-    config = _config_of(metadata, path)
-    _check_finite(weights, f"{path}: not loaded")
-    return ModelFile(path, config, weights)
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
@@ -76,11 +107,14 @@ def _cast(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
-def _config_of(metadata: Mapping[str, str], path: Path) -> Any:
+def _header_of(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     if metadata.get("format") != "eda":
         raise InputError(f"{path}: a safetensors file, but not an Eda model")
     try:
-        version, config = int(metadata["version"]), json.loads(metadata["config"])
+        version = int(metadata["version"])
+        header = {"version": version, "config": json.loads(metadata["config"])}
+        if "calibration" in metadata:
+            header["calibration"] = json.loads(metadata["calibration"])
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: the header of this Eda model is damaged ({type(error).__name__}: {error})"
@@ -92,7 +126,7 @@ def _config_of(metadata: Mapping[str, str], path: Path) -> Any:
             f"{path}: written by a newer Eda (file version {version}, this one reads up to {FILE_VERSION}); "
             f"upgrade eda-assembly"
         )
-    return config
+    return header
 
 
 def _check_finite(weights: Mapping[str, Tensor], what: str) -> None:

@@ -26,8 +26,6 @@ VARIANTS = {
     "encoder without time": {"time_in_encoder": False},
     "all pairs across": {"cross_neighbors": None},
     "one block, one level": {"num_blocks": 1, "num_levels": 1},
-    "pairs": {"pair_width": 8},
-    "pairs of coarse places, encoder without time": {"pair_width": 8, "pair_level": 2, "time_in_encoder": False},
 }
 in_all_variants = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -233,7 +231,7 @@ def mixed_puzzles() -> list[Pieces]:
     return batch
 
 
-@pytest.mark.parametrize("variant", ["degree 2", "all pairs across", "encoder without time", "pairs"])
+@pytest.mark.parametrize("variant", ["degree 2", "all pairs across", "encoder without time"])
 def test_a_puzzle_does_not_see_its_batch_companions(variant):
     model, batch = model_of(variant), mixed_puzzles()
     poses = [poses_of(p.num_pieces, seed) for seed, p in enumerate(batch)]

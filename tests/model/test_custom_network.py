@@ -14,7 +14,7 @@ from support.tiny_models import poses_of, two_puzzles
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, register_network
-from eda.evaluate import Sampling, check_equivariance, evaluate, sampled
+from eda.evaluate import NetworkAnswers, Sampling, check_equivariance, evaluate, scatter
 from eda.flow.loss import spatial_twist
 from eda.nn import EdaNetwork
 from eda.nn.protocol import CustomNetwork, Labels
@@ -141,7 +141,8 @@ def test_the_laws_are_checked_and_a_broken_one_is_found():
 @pytest.mark.parametrize("normals", [True, False])
 def test_it_is_evaluated_on_data_with_and_without_normals(normals):
     examples = [lumpy_example(i, 2, 20, normals=normals) for i in range(2)]
-    found = evaluate(sampled(model_of().float(), examples, Sampling(steps=2, points=40)), "pairwise")
+    source = NetworkAnswers(model_of().float(), Sampling(steps=2, points=40))
+    found = evaluate(source.answers(scatter(examples, 0)), "pairwise")
     assert found.shape == (2, 3, 1)
 
 

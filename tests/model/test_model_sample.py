@@ -5,7 +5,7 @@ import torch
 from support.shapes import lumpy_pieces, seeded
 from support.tiny_models import DOUBLE, SINGLE, assert_near, model_of, poses_of, two_puzzles
 
-from eda import SE3, Pieces
+from eda import SE3, InputError, Pieces
 from eda.flow import SOLVERS, sample_noise
 
 # -- sample and trajectory ---------------------------------------------------------------------------------
@@ -115,6 +115,24 @@ def test_samples_share_the_first_self_attention(pieces, monkeypatch):
     )
     model.sample(pieces, 3, solver="rk4", steps=2)
     assert seen == [len(model.pyramid(pieces).coarse.points)] * 5
+
+
+@pytest.mark.parametrize("time_in_encoder", [True, False])
+def test_an_encoding_may_be_shared_by_several_calls(pieces, time_in_encoder):
+    model, noise = model_of(time_in_encoder=time_in_encoder), poses_of(3, 3)
+    encoding = model.encode(pieces)
+    for rows in (slice(0, 1), slice(1, 3)):
+        count = rows.stop - rows.start
+        alone = model.sample(pieces, count, noise=noise[rows], steps=2).matrix()
+        assert torch.equal(model.sample(encoding, count, noise=noise[rows], steps=2).matrix(), alone)
+
+
+def test_pins_belong_to_the_encoding(model, pieces):
+    pins, noise = {0: poses_of(seed=1), 2: poses_of(seed=2)}, poses_of(1, 2)
+    alone = model.sample(pieces, noise=noise, pins=pins, steps=2)
+    assert torch.equal(model.sample(model.encode(pieces, pins), noise=noise, steps=2).matrix(), alone.matrix())
+    with pytest.raises(InputError, match="give the pins to `encode`"):
+        model.sample(model.encode(pieces), noise=noise, pins=pins)
 
 
 # -- pins --------------------------------------------------------------------------------------------------

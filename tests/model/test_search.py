@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from matchers import MATES, ragged
-from places import model_of, poses_of
+from support.matching_networks import COMPLEMENTARY, ragged
+from support.soft_matches import model_of, poses_of
 
 from eda import InputError, Pieces
 
 
 @pytest.fixture(scope="module")
 def model():
-    return model_of(**MATES)
+    return model_of(**COMPLEMENTARY)
 
 
 @pytest.fixture(scope="module")

@@ -1,54 +1,55 @@
-"""From sampled poses to ranked, refined and judged assemblies, by the evidence of the pieces themselves."""
+"""From clouds to ranked assemblies: proposals from the network and from geometry, refined, judged and put together."""
 
-from eda.assembly.assemble import AssembleConfig, Prepared, assemble, prepare
+from eda.assembly.assemble import AssembleConfig, PreparedPieces, assemble, prepare
 from eda.assembly.assemblies import Assemblies
-from eda.assembly.choose import Choice, choose_model
-from eda.assembly.clouds import Clouds
-from eda.assembly.confidence import Calibration, calibrate
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
+from eda.assembly.inputs.clouds import Clouds
+from eda.assembly.inputs.downsample import ModelInput
+from eda.assembly.inputs.model_choice import ModelChoice, choose_model
+from eda.assembly.inputs.normals import outward_normals
+from eda.assembly.inputs.pins import read_pin
 from eda.assembly.judge import Judgement, judge
-from eda.assembly.pins import read_pin
 from eda.assembly.pool import Joint, PoolConfig
-from eda.assembly.propose import ProposeConfig, propose
-from eda.assembly.rank import Candidate, RankConfig, rank
+from eda.assembly.proposals import DockingConfig, Problem, Proposals, Proposer
 from eda.assembly.refine import RefineConfig, refine
+from eda.assembly.regimes import regime_of
 from eda.assembly.result import Alternative, Assembly, Comparison
 from eda.assembly.scans import Scan
+from eda.assembly.search.config import RankConfig
+from eda.assembly.search.rank import rank
 from eda.assembly.sherds import Fracture
-from eda.assembly.surface import outward_normals
-from eda.assembly.thin import Thinned
 
 __all__ = [
     "Alternative",
     "AssembleConfig",
     "Assemblies",
     "Assembly",
-    "Calibration",
-    "Candidate",
-    "Choice",
     "Clouds",
     "Comparison",
+    "DockingConfig",
     "Evidence",
     "Fracture",
     "Fragment",
     "Joint",
     "Judgement",
+    "ModelChoice",
+    "ModelInput",
     "PoolConfig",
-    "Prepared",
-    "ProposeConfig",
+    "PreparedPieces",
+    "Problem",
+    "Proposals",
+    "Proposer",
     "RankConfig",
     "RefineConfig",
     "Scan",
-    "Thinned",
     "assemble",
-    "calibrate",
     "choose_model",
     "judge",
     "outward_normals",
     "prepare",
-    "propose",
     "rank",
     "read_pin",
     "refine",
+    "regime_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,9 @@ from scipy.spatial import cKDTree
 
 from eda.assembly.evidence import Evidence
 from eda.assembly.judge import judge
-from eda.assembly.motion import act, inverse
 from eda.assembly.refine import RefineConfig, refine
+from eda.registration.rigid import act, inverse, largest_displacement
+from eda.registration.suppression import keep_distinct
 
 # What is left to do for pieces whose joints are already refined: the errors that add up along a chain.
 POLISH = RefineConfig(first_radius=0.15, steps=5, first_slide=0.05, most_points=40)
@@ -35,7 +36,7 @@ class Assemblies:
         return Assemblies(np.zeros((*shape, 4, 4)), np.zeros(shape, dtype=bool), np.zeros(0), np.zeros(shape))
 
     @staticmethod
-    def judged(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Assemblies:
+    def of(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Assemblies:
         """Poses (K, N, 4, 4) of the pieces `placed` (K, N), with their scores."""
         found = judge(evidence, poses, placed)
         return Assemblies(poses, placed, found.score, found.pieces)
@@ -46,16 +47,16 @@ class Assemblies:
         names = ("poses", "placed", "score", "pieces")
         return Assemblies(*(np.concatenate([getattr(some, name) for some in several]) for name in names))
 
-    def polished(self, evidence: Evidence) -> Assemblies:
+    def polish(self, evidence: Evidence) -> Assemblies:
         """Refined a little, all pieces of an assembly together; those that this makes worse are left as they are."""
-        refined = Assemblies.judged(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed)
+        refined = Assemblies.of(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed)
         either = Assemblies.cat([self, refined])
         return either[np.arange(len(self)) + np.where(refined.score > self.score, len(self), 0)]
 
     def best(self, evidence: Evidence, count: int) -> Assemblies:
         """The distinct ones with the highest scores, the best first."""
         ranked = self[np.argsort(-self.score, kind="stable")]
-        kept, _ = distinct(len(ranked), lambda a, b: same(evidence, ranked, a, b), count)
+        kept, _ = keep_distinct(len(ranked), lambda a, b: is_same(evidence, ranked, a, b), count)
         return ranked[kept]
 
     def __getitem__(self, index: np.ndarray | list[int]) -> Assemblies:
@@ -66,21 +67,7 @@ class Assemblies:
         return len(self.score)
 
 
-def distinct(total: int, alike: Callable[[int, int], bool], most: int) -> tuple[list[int], list[int]]:
-    """Of things in order of preference, the first of each kind, at most so many, and how many are of that kind."""
-    kept: list[int] = []
-    counts: list[int] = []
-    for index in range(total):
-        kind = next((k for k, other in enumerate(kept) if alike(other, index)), None)
-        if kind is not None:
-            counts[kind] += 1
-        elif len(kept) < most:
-            kept.append(index)
-            counts.append(1)
-    return kept, counts
-
-
-def same(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
+def is_same(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
     """Whether two assemblies have the same pieces in the same places, up to a motion of the whole."""
     return np.array_equal(every.placed[a], every.placed[b]) and not contradict(evidence, every, a, b)
 
@@ -92,13 +79,9 @@ def contradict(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:
         return False
     first, *others = shared
     onto = every.poses[a, first] @ inverse(every.poses[b, first])
-    moves = (largest_move(evidence.fragments[i].corners, every.poses[a, i], onto @ every.poses[b, i]) for i in others)
+    corners = [fragment.corners for fragment in evidence.fragments]
+    moves = (largest_displacement(corners[i], every.poses[a, i], onto @ every.poses[b, i]) for i in others)
     return any(move >= SAME for move in moves)
-
-
-def largest_move(corners: np.ndarray, pose: np.ndarray, other: np.ndarray) -> float:
-    """How far apart two poses put any point of a piece with these corners."""
-    return float(np.sqrt(np.square(act(pose, corners) - act(other, corners)).sum(axis=1).max()))
 
 
 def same_shape(evidence: Evidence, every: Assemblies, a: int, b: int) -> bool:

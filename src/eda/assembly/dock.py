@@ -2,12 +2,10 @@
 
 Alone, a small joint is easily mistaken. But when its neighbours are in place, a piece has to fill the gap between
 them: nearly all of its break meets theirs at once, which hardly happens by chance. So a piece that is left over, or
-that holds badly, is offered to the rest as a whole.
+that is badly supported, is offered to the rest as a whole.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -15,20 +13,21 @@ from scipy.spatial import cKDTree
 from eda.assembly.assemblies import Assemblies
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
-from eda.assembly.motion import act, turn
-from eda.assembly.pool import PoolConfig, holding, joints_of, together, with_piece
-from eda.assembly.propose import ProposeConfig, propose
+from eda.assembly.pool import PoolConfig, all_supported, find_joints, is_connected, with_piece
+from eda.assembly.proposals.docking import DockingConfig, docking_poses
 from eda.assembly.sherds import OPPOSED, REACH
+from eda.budget import Budget
+from eda.registration.rigid import act, rotate
 
 # Of a piece against the rest: there is much to lean on, so the right place comes early among them.
 PROPOSALS = 48
 
 
-def merged(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragment:
+def merge_fragments(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragment:
     """The pieces placed (N,) as one, whose breaks are those that are still open."""
     pieces = np.flatnonzero(placed)
     points = [act(poses[i], evidence.fragments[i].points) for i in pieces]
-    normals = [turn(poses[i], evidence.fragments[i].normals) for i in pieces]
+    normals = [rotate(poses[i], evidence.fragments[i].normals) for i in pieces]
     trees = [cKDTree(cloud) for cloud in points]
     open_break = []
     for a, i in enumerate(pieces):
@@ -42,40 +41,43 @@ def merged(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragmen
     return Fragment(np.concatenate(points), np.concatenate(normals), np.concatenate(open_break))
 
 
-def docked(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, look: ProposeConfig) -> Assemblies:
+def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, look: DockingConfig) -> Assemblies:
     """An assembly (K = 1) with one piece taken out, if it is in, and put where it fits the rest; the best first."""
     placed = one.placed.copy()
     placed[0, piece] = False
     if not placed.any():
         return Assemblies.none(len(evidence))
-    rest = Assemblies.judged(evidence, one.poses, placed)
-    whole = Evidence.of([evidence.fragments[piece], merged(evidence, one.poses[0], placed[0])], evidence.regime)
-    joints = joints_of(whole, (0, 1), config, rough=propose(whole, (0, 1), look)[:PROPOSALS])
+    rest = Assemblies.of(evidence, one.poses, placed)
+    merged = merge_fragments(evidence, one.poses[0], placed[0])
+    whole = Evidence.of([evidence.fragments[piece], merged], evidence.regime)
+    joints = find_joints(whole, (0, 1), config, rough=docking_poses(whole, (0, 1), look)[:PROPOSALS])
     if not joints:
         return Assemblies.none(len(evidence))
     rough = with_piece(evidence, rest, [(0, piece, joint.relative) for joint in joints[:3]])
-    found = rough.polished(evidence)
-    return found[np.flatnonzero(holding(found, config) & together(evidence, found))].best(evidence, len(found))
+    found = rough.polish(evidence)
+    return found[np.flatnonzero(all_supported(found, config) & is_connected(evidence, found))].best(
+        evidence, len(found)
+    )
 
 
-def repaired(
+def repair(
     evidence: Evidence,
     one: Assemblies,
     config: PoolConfig,
-    look: ProposeConfig,
+    look: DockingConfig,
     *,
     rounds: int,
-    out_of_time: Callable[[], bool],
+    budget: Budget,
 ) -> Assemblies:
-    """An assembly (K = 1) after docking again, one after the other, the pieces that are left over or hold worst."""
+    """An assembly (K = 1) after docking again, one by one, the pieces that are left over or supported least."""
     tried: set[int] = set()
     for _ in range(rounds):
         order = np.argsort(np.where(one.placed[0], one.pieces[0], -np.inf), kind="stable")
         piece = next((int(i) for i in order if int(i) not in tried), None)
-        if piece is None or out_of_time():
+        if piece is None or budget.exhausted:
             break
         tried.add(piece)
-        better = docked(evidence, one, piece, config, look)
+        better = dock_piece(evidence, one, piece, config, look)
         if len(better) and better.score[0] > one.score[0] + 1e-3:
             one, tried = better[[0]], {piece}
     return one

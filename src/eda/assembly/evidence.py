@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from eda.assembly.contact import Patch, Regime
+from eda.assembly.contact import Regime
 from eda.assembly.fragment import Fragment
 from eda.assembly.sherds import Fracture
 from eda.errors import InputError
+from eda.registration.patches import Patch
 
 
 @dataclass(frozen=True)

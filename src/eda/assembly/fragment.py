@@ -14,13 +14,15 @@ from scipy.spatial import cKDTree
 
 from eda.cloud import farthest_points
 from eda.errors import InputError
+from eda.registration.icp import Surface
+from eda.registration.patches import Patch
 
 # More points than this on a piece make nothing better, only slower.
 MOST_POINTS = 1500
 # The share of points on a break in usual puzzles, which a probability must exceed to speak for a break; and the odds,
 # relative to that, from which on more would prove no more.
 USUAL_SHARE, SURE_ODDS = 0.12, 8.0
-LEAST_SPACING = 1e-9  # where all points coincide
+MIN_SPACING = 1e-9  # where all points coincide
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,14 @@ class Fragment:
         """At most `MOST_POINTS` points, each the farthest from those before it: any first few cover the piece."""
         rows = farthest_points(self.points, min(len(self.points), MOST_POINTS))
         return Fragment(self.points[rows], self.normals[rows], self.break_probability[rows])
+
+    def patch(self, rows: np.ndarray, weights: np.ndarray, *, side: int) -> Patch:
+        """The patch of some rows; weights (n,) are those of all points."""
+        return Patch.of(self.points[rows], self.normals[rows], weights[rows], side=side)
+
+    def surface(self, spacing: float) -> Surface:
+        """All points, for registration on another surface; `spacing` is the unit of what is near."""
+        return Surface(self.points, self.normals, spacing)
 
     @cached_property
     def brokenness(self) -> np.ndarray:
@@ -87,4 +97,4 @@ class Fragment:
     def spacing(self) -> float:
         """The usual distance between neighbouring points, of those that coincide one: files may repeat points."""
         places = np.unique(self.points, axis=0)
-        return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1])) if len(places) > 1 else LEAST_SPACING
+        return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1])) if len(places) > 1 else MIN_SPACING

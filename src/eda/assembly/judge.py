@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eda.assembly.evidence import Evidence
-from eda.assembly.motion import inverse
+from eda.registration.rigid import relative_poses
 
 SEAM_WEIGHT, INSIDE_WEIGHT = 0.5, 4.0
 # Points of a seam that one contact can answer for: on a thin shell there are more of them than of contacts.
@@ -50,9 +50,9 @@ def judge(
         both = np.flatnonzero(joints[:, i, j])
         if not len(both):
             continue
-        relative = inverse(poses[both, j]) @ poses[both, i]
+        T_j_i = relative_poses(poses[both], (i, j))
         pair = evidence.fragments[i], evidence.fragments[j]
-        for (a, b), met in zip(((i, j), (j, i)), evidence.regime.meet(*pair, relative, evidence.spacing), strict=True):
+        for (a, b), met in zip(((i, j), (j, i)), evidence.regime.meet(*pair, T_j_i, evidence.spacing), strict=True):
             good[both, a, b], bad[both, a, b] = met.good, met.bad
             seam[both, a, b], inside[both, a, b] = met.seam, met.inside
     mass = evidence.masses.sum()

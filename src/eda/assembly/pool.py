@@ -1,7 +1,7 @@
 """Pooling: joints that were right in different samples, put together into one assembly.
 
-In: relative poses of pairs of pieces, from samples or from geometry. Out: the distinct joints that hold, each refined
-on its own, and assemblies grown from them piece by piece, keeping at every step the few that score best.
+In: relative poses of pairs of pieces, from samples or from geometry. Out: the distinct joints that are supported, each
+refined on its own, and assemblies grown from them by a beam search over pieces.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from eda.assembly.assemblies import SAME, Assemblies, distinct, largest_move
+from eda.assembly.assemblies import SAME, Assemblies
 from eda.assembly.evidence import Evidence
 from eda.assembly.judge import judge
-from eda.assembly.motion import inverse
 from eda.assembly.refine import RefineConfig, refine
+from eda.registration.beam_search import beam_search
+from eda.registration.rigid import inverse, largest_displacement, relative_poses
+from eda.registration.suppression import keep_distinct
 
 # The first half of the steps, while the radius is wide, do with half of the points.
 ROUGH = RefineConfig(most_points=RefineConfig().most_points // 2)
@@ -32,7 +34,7 @@ class PoolConfig:
     joints_per_pair: int = 4
     beam: int = 6  # partial assemblies kept at each step
     tries: int = 10  # ways to go on from each
-    least_gain: float = 0.1  # a joint or piece that gains less of what it could does not hold
+    least_gain: float = 0.1  # a joint or piece that gains less of what it could is not supported
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,7 @@ class Joint:
         return (i, poses[j] @ self.relative) if placed[j] else (j, poses[i] @ inverse(self.relative))
 
 
-def relative_poses(poses: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
-    """Of piece i in the frame of piece j, in assemblies (K, N, 4, 4). -> (K, 4, 4)."""
-    return inverse(poses[:, pair[1]]) @ poses[:, pair[0]]
-
-
-def joints_of(
+def find_joints(
     evidence: Evidence,
     pair: tuple[int, int],
     config: PoolConfig,
@@ -66,7 +63,7 @@ def joints_of(
     rough: np.ndarray = NO_POSES,
     close: np.ndarray = NO_POSES,
 ) -> list[Joint]:
-    """The distinct joints of one pair that proposals lead to and that hold, the best first.
+    """The distinct joints of one pair that proposals lead to and that are supported, the best first.
 
     Of the proposals, some are `rough` (M, 4, 4); others are `close` (M', 4, 4), if they are right at all.
     """
@@ -79,8 +76,10 @@ def joints_of(
     order = np.argsort(-gain, kind="stable")
     gain, relative = gain[order], relative_poses(refined[order], (0, 1))
     corners = two.fragments[0].corners
-    kept, counts = distinct(
-        len(order), lambda a, b: largest_move(corners, relative[a], relative[b]) < SAME, config.joints_per_pair
+    kept, counts = keep_distinct(
+        len(order),
+        lambda a, b: bool(largest_displacement(corners, relative[a], relative[b]) < SAME),
+        config.joints_per_pair,
     )
     quality = gain / (2 * two.masses.min())
     total = evidence.masses.sum()
@@ -97,19 +96,16 @@ def _at_identity(proposals: np.ndarray) -> np.ndarray:
 
 
 def grow(evidence: Evidence, joints: list[Joint], config: PoolConfig, anchor: int | None = None) -> Assemblies:
-    """Assemblies from joints, by a beam search, the best first. Pieces without a joint that holds stay unplaced.
+    """Assemblies from joints, by a beam search, the best first. Pieces without a supported joint stay unplaced.
 
     With an anchor, only assemblies with this piece.
     """
-    beam = _seeds(evidence, [joint for joint in joints if anchor is None or anchor in joint.pair], config)
-    finished = [beam]
-    while len(beam):
-        beam = _grown(evidence, beam, joints, config)
-        finished.append(beam)
-    return Assemblies.cat(finished).best(evidence, 4 * config.beam)
+    seeds = _seed_beam(evidence, [joint for joint in joints if anchor is None or anchor in joint.pair], config)
+    beams = beam_search(seeds, lambda beam: _expand_beam(evidence, beam, joints, config))
+    return Assemblies.cat(beams).best(evidence, 4 * config.beam)
 
 
-def _seeds(evidence: Evidence, joints: list[Joint], config: PoolConfig) -> Assemblies:
+def _seed_beam(evidence: Evidence, joints: list[Joint], config: PoolConfig) -> Assemblies:
     """Assemblies of two pieces: the best joints."""
     best = sorted(joints, key=lambda joint: -joint.score)[: 2 * config.beam]
     poses = np.tile(np.eye(4), (len(best), len(evidence), 1, 1))
@@ -117,21 +113,22 @@ def _seeds(evidence: Evidence, joints: list[Joint], config: PoolConfig) -> Assem
     for k, joint in enumerate(best):
         poses[k, joint.pair[0]] = joint.relative
         placed[k, list(joint.pair)] = True
-    return Assemblies.judged(evidence, poses, placed)
+    return Assemblies.of(evidence, poses, placed)
 
 
-def _grown(evidence: Evidence, beam: Assemblies, joints: list[Joint], config: PoolConfig) -> Assemblies:
-    """The assemblies with one more piece, in the best of the ways that joints offer."""
+def _expand_beam(evidence: Evidence, beam: Assemblies, joints: list[Joint], config: PoolConfig) -> Assemblies | None:
+    """The assemblies with one more piece, in the best of the ways that joints offer; None if there is none."""
     by_score = sorted(joints, key=lambda joint: -joint.score)
     offers: list[tuple[int, int, np.ndarray]] = []
     for k in range(len(beam)):
         added = [joint.adds_to(beam.poses[k], beam.placed[k]) for joint in by_score]
         offers += [(k, *offer) for offer in added if offer is not None][: config.tries]
     if not offers:
-        return Assemblies.none(len(evidence))
+        return None
     rough = with_piece(evidence, beam, offers).best(evidence, 2 * config.beam)
-    grown = rough.polished(evidence)
-    return grown[np.flatnonzero(holding(grown, config))].best(evidence, config.beam)
+    refined = rough.polish(evidence)
+    grown = refined[np.flatnonzero(all_supported(refined, config))].best(evidence, config.beam)
+    return grown if len(grown) else None
 
 
 def with_piece(evidence: Evidence, beam: Assemblies, offers: list[tuple[int, int, np.ndarray]]) -> Assemblies:
@@ -147,45 +144,47 @@ def with_piece(evidence: Evidence, beam: Assemblies, offers: list[tuple[int, int
     return Assemblies(poses, placed, before.score + added.score, before.pieces + added.pieces)
 
 
-def held(evidence: Evidence, poses: np.ndarray, config: PoolConfig, anchor: int | None = None) -> Assemblies:
-    """Assemblies (K, N, 4, 4) without the pieces that do not hold there, taken out one after the other, and of the rest
-    the part that gains most. With an anchor, which is never taken out, the part with this piece.
+def prune_unsupported(
+    evidence: Evidence, poses: np.ndarray, config: PoolConfig, anchor: int | None = None
+) -> Assemblies:
+    """Assemblies (K, N, 4, 4) without their unsupported pieces, taken out one after the other, and of the rest the
+    connected component that gains most. With an anchor, which is never taken out, the component of this piece.
     """
     gain, placed = judge(evidence, poses).gain, np.ones(poses.shape[:2], dtype=bool)
     for _ in range(len(evidence)):
         pieces = (gain * placed[:, None]).sum(axis=2) / evidence.masses
-        loose = placed & (pieces <= config.least_gain)
+        unsupported = placed & (pieces <= config.least_gain)
         if anchor is not None:
-            loose[:, anchor] = False
-        rows = np.flatnonzero(loose.any(axis=1))
-        placed[rows, np.where(loose, pieces, np.inf)[rows].argmin(axis=1)] = False
-    parts = [_largest_part(one, some, anchor) for one, some in zip(gain, placed, strict=True)]
-    placed = np.array(parts, dtype=bool).reshape(placed.shape)
-    found = Assemblies.judged(evidence, poses, placed)
-    return found[np.flatnonzero(holding(found, config) & (placed.sum(axis=1) > 1))]
+            unsupported[:, anchor] = False
+        rows = np.flatnonzero(unsupported.any(axis=1))
+        placed[rows, np.where(unsupported, pieces, np.inf)[rows].argmin(axis=1)] = False
+    components = [_best_component(one, some, anchor) for one, some in zip(gain, placed, strict=True)]
+    placed = np.array(components, dtype=bool).reshape(placed.shape)
+    found = Assemblies.of(evidence, poses, placed)
+    return found[np.flatnonzero(all_supported(found, config) & (placed.sum(axis=1) > 1))]
 
 
-def _largest_part(gain: np.ndarray, placed: np.ndarray, anchor: int | None) -> np.ndarray:
-    """(N,) of the pieces placed, those that hang together by joints of gain (N, N), and gain most."""
-    parts = _parts(gain, placed)
+def _best_component(gain: np.ndarray, placed: np.ndarray, anchor: int | None) -> np.ndarray:
+    """(N,) of the pieces placed, the component, connected by joints of gain (N, N), that gains most."""
+    components = _components(gain, placed)
     if anchor is not None:
-        return placed & (parts == parts[anchor])
-    within = [gain[np.ix_(parts == part, parts == part)].sum() for part in range(parts.max() + 1)]
-    return placed & (parts == int(np.argmax(within)))
+        return placed & (components == components[anchor])
+    within = [gain[np.ix_(components == k, components == k)].sum() for k in range(components.max() + 1)]
+    return placed & (components == int(np.argmax(within)))
 
 
-def _parts(gain: np.ndarray, placed: np.ndarray) -> np.ndarray:
-    """(N,) the number of the part of every piece; those not placed are parts of their own."""
+def _components(gain: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """(N,) the number of the connected component of every piece; those not placed are components of their own."""
     return connected_components((gain + gain.T > 0) & placed & placed[:, None], directed=False)[1]
 
 
-def together(evidence: Evidence, assemblies: Assemblies) -> np.ndarray:
-    """(K,) whether the pieces placed are one part, and not several between which nothing holds."""
+def is_connected(evidence: Evidence, assemblies: Assemblies) -> np.ndarray:
+    """(K,) whether the pieces placed are connected by joints that gain."""
     gain = judge(evidence, assemblies.poses, assemblies.placed).gain
     every = zip(gain, assemblies.placed, strict=True)
-    return np.array([len(np.unique(_parts(one, placed)[placed])) <= 1 for one, placed in every], dtype=bool)
+    return np.array([len(np.unique(_components(one, placed)[placed])) <= 1 for one, placed in every], dtype=bool)
 
 
-def holding(assemblies: Assemblies, config: PoolConfig) -> np.ndarray:
+def all_supported(assemblies: Assemblies, config: PoolConfig) -> np.ndarray:
     """(K,) whether every piece that is placed gains enough."""
     return ((assemblies.pieces > config.least_gain) | ~assemblies.placed).all(axis=1)

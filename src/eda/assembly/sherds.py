@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.contact import Patch, Touch
+from eda.assembly.contact import Touch
 from eda.assembly.fragment import Fragment
-from eda.assembly.motion import act, inverse
+from eda.regime import Regime
+from eda.registration.patches import Patch
+from eda.registration.rigid import act, inverse
 
 # How many of the nearest points are asked whether a point touches them, and whether it lies behind them. Of a wall that
 # is no thicker than its points are apart, the few nearest may all lie on the far side, and behind these is what is
@@ -28,7 +30,7 @@ FIT = 0.4
 class Fracture:
     """The regime of sherds."""
 
-    docks = True
+    name: Regime = "fracture"
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The break, and the band of outer surface beside it."""
@@ -39,8 +41,8 @@ class Fracture:
         beside = np.flatnonzero((distance < SEAM * fragment.spacing) & (broken < 0))
         beside = beside if len(beside) else rows
         return (
-            Patch.of(fragment, broken.clip(0, 1), rows, side=-1),
-            Patch.of(fragment, (-broken).clip(0, 1), beside, side=1),
+            fragment.patch(rows, broken.clip(0, 1), side=-1),
+            fragment.patch(beside, (-broken).clip(0, 1), side=1),
         )
 
     def mass(self, fragment: Fragment) -> float:
@@ -62,7 +64,7 @@ def _touch(piece: Fragment, other: Fragment, relative: np.ndarray, spacing: floa
     broken = (piece.brokenness[met.row] + theirs) / 2
     worth = np.any(flush, axis=1) * (FIT + (1 - FIT) * broken)
     seam = np.any(met.level(spacing), axis=1)
-    behind = _behind(met, other, -DEPTH * spacing)
+    behind = _is_behind(met, other, -DEPTH * spacing)
     return Touch(met.total(worth.clip(0, 1)), met.total((-worth).clip(0, 1)), met.total(seam), met.total(behind))
 
 
@@ -119,7 +121,7 @@ def _meet(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) 
     )
 
 
-def _behind(met: _Meeting, other: Fragment, depth: float) -> np.ndarray:
+def _is_behind(met: _Meeting, other: Fragment, depth: float) -> np.ndarray:
     """(M,) which points lie behind the other's surface: lower than `depth` over all of the nearest points there."""
     behind = np.all(met.height < depth, axis=1)
     rows = np.flatnonzero(behind)  # few: only these are asked further

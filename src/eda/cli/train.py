@@ -105,17 +105,32 @@ def _claim(folder: Path, config: TrainConfig) -> None:
     from eda.atomic import write_atomically
     from eda.errors import InputError
 
-    record = folder / "config.json"
-    values = json.loads(json.dumps(dataclasses.asdict(config)))
+    record, values = folder / "config.json", _plain(config)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if record.is_file():
-            _check_same(dict(json.loads(record.read_bytes())["config"]), values, folder)
+            _check_same(_recorded(json.loads(record.read_bytes())["config"], folder), values, folder)
         write_atomically(record, json.dumps({"config": values, **_environment()}, indent=2).encode())
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder}: cannot be used as the folder of a run ({error})") from error
+
+
+def _plain(config: TrainConfig) -> dict[str, Any]:
+    """As JSON knows it."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def _recorded(values: Any, folder: Path) -> dict[str, Any]:
+    """The config of a run that an older Eda may have begun, in the words of this one."""
+    from eda.errors import InputError
+    from eda.train import TrainConfig
+
+    try:
+        return _plain(TrainConfig.from_dict(values))
+    except InputError as error:
+        raise InputError(f"{folder}: holds a run with other settings ({error}); choose another folder") from error
 
 
 def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from eda.errors import InputError
+from eda.registration.rigid import is_rigid
 
 # What readers of damaged files raise, in numpy, scipy, trimesh, h5py and here.
 _DAMAGE = (
@@ -144,10 +145,8 @@ def as_motion(array: Any, where: object) -> np.ndarray:
         rows = np.asarray(array, dtype=np.float64).reshape(-1, 4)
     except (ValueError, TypeError) as error:
         raise InputError(f"{where}: expected a rigid motion as a 3x4 or 4x4 matrix ({error})") from error
-    rotation = rows[:3, :3]
-    sound = len(rows) in (3, 4) and np.isfinite(rows).all()
     # The published poses are rounded to a few digits, so "rigid" means to about that.
-    if not sound or np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-2 or np.linalg.det(rotation) < 0:
+    if len(rows) not in (3, 4) or not is_rigid(rows, 1e-2):
         raise InputError(f"{where}: expected a rigid motion as a 3x4 or 4x4 matrix, and this one is not rigid")
     return np.vstack([rows[:3], [0, 0, 0, 1]])
 

@@ -22,6 +22,7 @@ from eda.errors import InputError
 from eda.evaluate.answers import Answer
 from eda.evaluate.scatter import ScatteredPuzzle
 from eda.lie import SE3
+from eda.registration.rigid import is_rigid
 
 FORMAT, INPUTS, VERSION = "eda-predictions", "eda-inputs", 1
 
@@ -106,9 +107,7 @@ def _motions(value: Any, where: str) -> SE3:
     matrix = matrix.reshape(*drawn, *matrix.shape[-3:])
     if not np.isfinite(matrix).all():
         raise InputError(f"{where}: matrices with NaN or infinite entries")
-    rotation = matrix[..., :3, :3]
-    skew = np.abs(rotation @ rotation.swapaxes(-1, -2) - np.eye(3)).max()
-    if skew > _ROUNDING or (np.linalg.det(rotation) < 0).any():
+    if not is_rigid(matrix, _ROUNDING):
         raise InputError(f"{where}: not rigid motions; the upper left 3 x 3 of a matrix must be a rotation")
     if not np.allclose(matrix[..., 3, :], [0, 0, 0, 1], atol=_ROUNDING):
         raise InputError(f"{where}: the last row of a matrix must be 0 0 0 1; matrices act on column vectors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -9,6 +10,8 @@ from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 
 Normals = Literal["oriented", "unoriented", "absent"]
+# Which places of two pieces correspond: those that show the same surface, or those that fit, as along a break.
+MatchingKind = Literal["overlap", "complementary"]
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,10 @@ class NetworkConfig:
     expansion: int = 2  # ours: hidden channels of a feed-forward layer, in multiples of `channels`
     num_knots: int = 16  # ours: control values of a radial function
     break_head: bool = False  # ours: also say which points lie on a break surface
-    pair_width: int = 0  # ours: width of the network that matches pieces by invariants; 0: there is none
-    pair_level: int = 1  # ours: the level of the encoder whose points it matches
-    pair_layers: int = 2  # ours: times that these look at their own piece and at the others
-    match_width: int = 0  # ours: width of the network that finds places which two pieces share; 0: there is none
-    match_level: int = 1  # ours: the level of the encoder whose points are these places
-    match_layers: int = 3  # ours: times that these look at their own piece and at the others
-    match_mates: bool = False  # ours: places match that fit each other, as along a break, not those that look alike
+    match_width: int = 0  # ours: width of the network that finds correspondences between pieces; 0: there is none
+    match_level: int = 1  # ours: the level of the encoder whose points are matched
+    match_layers: int = 3  # ours: rounds of attention inside the own piece and across pieces
+    matching: MatchingKind = "overlap"  # ours: which places of two pieces correspond
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
     free_network: bool = False  # ablation (e): D_K of edge attention is replaced by a map that breaks equivariance
 
@@ -49,33 +49,28 @@ class NetworkConfig:
         check_whole("num_heads", self.num_heads, 1, 8192)
         check_whole("expansion", self.expansion, 1, 64)
         check_whole("num_knots", self.num_knots, 4, 4096)  # at least 4: a cubic spline
-        check_whole("pair_width (a multiple of 4, or 0 for none)", self.pair_width, 0, 8192)
-        check_whole("pair_level", self.pair_level, 1, 16)
-        check_whole("pair_layers", self.pair_layers, 0, 64)
         check_whole("match_width (a multiple of 4, or 0 for none)", self.match_width, 0, 8192)
         check_whole("match_level", self.match_level, 1, 16)
         check_whole("match_layers", self.match_layers, 0, 64)
         check_switch("time_in_encoder", self.time_in_encoder)
         check_switch("break_head", self.break_head)
-        check_switch("match_mates", self.match_mates)
         check_switch("free_network", self.free_network)
         check_positive("ratio", self.ratio)
         check_positive("spacing", self.spacing)
         check_choice("normals", self.normals, get_args(Normals))
+        check_choice("matching", self.matching, get_args(MatchingKind))
         if self.ratio >= 1:
             raise InputError(f"ratio must be below 1, got {self.ratio}")
         if self.channels % self.num_heads:
             raise InputError(f"{self.channels} channels do not split into {self.num_heads} heads")
-        for part in ("pair", "match"):
-            width, level = getattr(self, f"{part}_width"), getattr(self, f"{part}_level")
-            if width % 4:
-                raise InputError(f"a {part}_width of {width} does not split into 4 heads")
-            if width and level > self.num_levels:
-                raise InputError(f"{part}_level is {level}, but there are {self.num_levels} levels")
+        if self.match_width % 4:
+            raise InputError(f"a match_width of {self.match_width} does not split into 4 heads")
+        if self.match_width and self.match_level > self.num_levels:
+            raise InputError(f"match_level is {self.match_level}, but there are {self.num_levels} levels")
         if self.match_width and self.time_in_encoder:
             raise InputError("places are matched once for all times: match_width needs time_in_encoder=False")
-        if self.match_mates and self.normals == "unoriented":
-            raise InputError("places that fit each other face each other: match_mates needs normals that point outward")
+        if self.is_complementary and self.normals == "unoriented":
+            raise InputError('complementary places face each other: matching="complementary" needs outward normals')
         if self.normals == "unoriented" and self.max_degree < 2:
             raise InputError("unoriented normals live in degree 2: max_degree must be at least 2")
 
@@ -87,19 +82,32 @@ class NetworkConfig:
         )
 
     @property
-    def without_pairs(self) -> NetworkConfig:
-        """The same network without the path between pairs."""
-        return self._without("pair_")
+    def is_complementary(self) -> bool:
+        """Whether places match that fit each other, not those that show the same surface."""
+        return self.matching == "complementary"
 
     @property
     def without_matches(self) -> NetworkConfig:
         """The same network without the path that matches places."""
-        return self._without("match_")
-
-    def _without(self, path: str) -> NetworkConfig:
-        defaults: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name.startswith(path)}
+        defaults: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name.startswith("match")}
         return replace(self, **defaults)
 
     def reach(self, level: int) -> float:
         """The unit of length of edges at a level: the points' distance grows as their number shrinks on a surface."""
         return self.spacing * self.ratio ** (-level / 2)
+
+
+def upgraded_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a network that an older Eda may have written, in the words of this one. Raises `InputError`."""
+    current = dict(settings)
+    gone = {name: current.pop(name) for name in ("pair_width", "pair_level", "pair_layers") if name in current}
+    if gone.get("pair_width", 0):
+        raise InputError(
+            f"pair_width is {gone['pair_width']!r}, but Eda has no network of pairs of pieces any more: train a model "
+            "without it (match_width does what it was for), or use the Eda that wrote this one"
+        )
+    if "match_mates" in current:
+        fits = current.pop("match_mates")
+        check_switch("match_mates", fits)
+        current.setdefault("matching", "complementary" if fits else "overlap")
+    return current

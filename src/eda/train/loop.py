@@ -158,7 +158,7 @@ def _first_model(config: TrainConfig) -> Eda:
     before, network = Eda.load(config.begin_with), config.model.network
     accepted = [network]
     if isinstance(network, NetworkConfig):
-        accepted += [network.without_pairs, network.without_matches, network.without_pairs.without_matches]
+        accepted.append(network.without_matches)
     if before.config.network not in accepted:
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
     model = Eda(config.model, seed=config.seed)

@@ -1,0 +1,35 @@
+"""The regime of fractures: breaks face each other, and geometry alone suggests where a piece may go."""
+
+from __future__ import annotations
+
+from eda.assembly.confidence import Confidence, FractureConfidence
+from eda.assembly.contact import Regime as ContactRules
+from eda.assembly.proposals import Docking, FlowSamples, Proposer
+from eda.assembly.search.config import RankConfig
+from eda.assembly.sherds import Fracture
+from eda.calibration import Calibrations
+from eda.regime import Regime
+
+
+class FractureRegime:
+    """Pieces of a broken object."""
+
+    name: Regime = "fracture"
+    has_breaks = True
+    refines_samples = True
+    redocks = True
+
+    def __init__(self, calibrations: Calibrations) -> None:
+        self.contact: ContactRules = Fracture()
+        self.confidence: Confidence = FractureConfidence(
+            joint=calibrations["joint"], piece=calibrations["piece"], assembly=calibrations["assembly"]
+        )
+
+    def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
+        """Samples, which are rough, and dockings."""
+        samples = FlowSamples("rough")
+        return (samples,) if config.docking is None else (samples, Docking(config.docking, config.proposals))
+
+    def cautions(self, num_pieces: int) -> list[str]:
+        """None."""
+        return []

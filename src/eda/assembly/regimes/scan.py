@@ -1,0 +1,35 @@
+"""The regime of scans: surfaces seen twice lie on each other, and local features suggest where."""
+
+from __future__ import annotations
+
+from eda.assembly.confidence import Confidence, ScanConfidence
+from eda.assembly.contact import Regime as ContactRules
+from eda.assembly.proposals import FlowSamples, KissMatcher, Proposer, kiss_matcher
+from eda.assembly.scans import Scan
+from eda.assembly.search.config import RankConfig
+from eda.calibration import Calibrations
+from eda.regime import Regime
+
+
+class ScanRegime:
+    """Views of one scene that overlap."""
+
+    name: Regime = "scan"
+    has_breaks = False
+    refines_samples = False
+    redocks = False
+
+    def __init__(self, calibrations: Calibrations) -> None:
+        self.contact: ContactRules = Scan(calibrations["joint"])
+        self.confidence: Confidence = ScanConfidence()
+
+    def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
+        """Matches, and samples, which are already refined: to look further would pull them off a small overlap."""
+        return KissMatcher(), FlowSamples("close")
+
+    def cautions(self, num_pieces: int) -> list[str]:
+        """That more than two scans were not measured, and that a proposer is missing where it is."""
+        cautions = ["probabilities were measured on pairs of scans only"] if num_pieces > 2 else []
+        if not kiss_matcher.is_installed():
+            cautions.append(f"{kiss_matcher.INSTALL} would add matching of local features")
+        return cautions

@@ -1,0 +1,25 @@
+"""RankConfig: what a search tries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eda.assembly.confidence import Confidence
+from eda.assembly.pool import PoolConfig
+from eda.assembly.proposals import DockingConfig, Proposer
+
+
+@dataclass(frozen=True)
+class RankConfig:
+    """What to try, and how much of it."""
+
+    refine: bool = True  # False: samples are judged as they are, nothing is proposed or pooled
+    pool: PoolConfig = field(default_factory=PoolConfig)
+    docking: DockingConfig | None = field(default_factory=DockingConfig)  # None: only what was sampled
+    proposals: int = 320  # from docking, shared by all pairs
+    repaired: int = 1  # assemblies whose weakest pieces are docked again
+    candidates: int = 8
+    support_weight: float = 0.05  # of the share of samples that agree, when ranking
+    support_distance: float = 0.5  # a sample agrees with a joint if no point lies further off
+    confidence: Confidence | None = None  # None: that of the regime
+    proposers: tuple[Proposer, ...] | None = None  # None: those of the regime
