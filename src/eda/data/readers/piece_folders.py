@@ -16,7 +16,7 @@ from eda.data.example import Example
 from eda.data.piece_files import read_as_one
 from eda.data.piece_files.formats import list_endings, may_be_piece
 from eda.data.readers.hdf5 import SPLITS
-from eda.data.readers.parts import example_of_clouds, example_of_meshes
+from eda.data.readers.part_examples import example_of_clouds, example_of_meshes
 from eda.data.reading import read_lines
 from eda.data.source import ListedSource, Listing, generator_for
 from eda.errors import InputError

@@ -15,7 +15,7 @@ from typing import Any
 from eda.data.example import Example
 from eda.data.piece_files.piece_file import Geometry
 from eda.data.readers.hdf5 import list_split, open_hdf5
-from eda.data.readers.parts import example_of_clouds, example_of_meshes
+from eda.data.readers.part_examples import example_of_clouds, example_of_meshes
 from eda.data.reading import reading
 from eda.data.source import ListedSource, Listing, generator_for
 from eda.settings import check_whole

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from eda.data.rooms.chance import Rng
 from eda.data.rooms.furniture.cupboards import cabinet, counter, rack, shelf
+from eda.data.rooms.furniture.desks import desks, piano, table
 from eda.data.rooms.furniture.fixed import bath, partition, pillar, stairs
 from eda.data.rooms.furniture.loose import bin_, cartons, heap, lamp, plant
 from eda.data.rooms.furniture.seats import bed, chair, corner_sofa, sofa
-from eda.data.rooms.furniture.tables import desks, piano, table
 from eda.data.rooms.furniture.thing import Thing, Top
 
 __all__ = ["AT_WALLS", "INSIDE", "Thing", "Top", "chair"]
