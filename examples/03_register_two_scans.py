@@ -22,7 +22,7 @@ options = parser.parse_args()
 
 # Two scanners look at a bust from the left and from the right, and each sees two thirds of it.
 settings = FractureConfig(min_pieces=2, max_pieces=2, num_points=4000 if options.quick else 8000, kinds=("rough",))
-(bust,) = FractureSource(settings, seed=7, shapes=("bust",))(0)
+bust = FractureSource(settings, seed=7, shapes=("bust",))[0]
 outer = ~bust.on_break
 points, normals = bust.points[outer].astype(float), bust.normals[outer].astype(float)
 sides = [points[:, 0] < np.quantile(points[:, 0], 0.67), points[:, 0] > np.quantile(points[:, 0], 0.33)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from reference import haar_rotations
-from shapes import lumpy_cloud, lumpy_pieces
+from support.shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces
 from eda.cloud import farthest_points, farthest_points_and_gaps, farthest_points_reference, spatial_order

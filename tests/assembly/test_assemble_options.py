@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from shapes import TINY_NETWORK, lumpy_cloud
-from stones import motions, scattered, stone
+from support.shapes import TINY_NETWORK, lumpy_cloud
+from support.stones import motions, scattered, stone
 
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
 from eda.assembly import RankConfig

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from shapes import lumpy_cloud
-from stones import motions
 from support.alternatives import alternative_of
+from support.shapes import lumpy_cloud
+from support.stones import motions
 
 from eda import Assembly, InputError
 from eda.assembly import Clouds

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from datasets import command_of, dataset_of, lumpy_example, tiny_run
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
 from typer.testing import CliRunner
 
 import eda.cli

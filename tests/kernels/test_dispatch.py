@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from shapes import TINY, lumpy_pieces
 from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child, refuse
+from support.shapes import TINY, lumpy_pieces
 from torch import Tensor
 
 import eda.native

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from reference import haar_rotations, random_motions
-from shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
+from support.shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig
 from eda.evaluate import check_equivariance

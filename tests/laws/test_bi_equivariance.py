@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from reference import haar_rotations, stirred
-from shapes import lumpy_cloud, lumpy_pieces
+from support.shapes import lumpy_cloud, lumpy_pieces
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, Pieces

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from reference import stirred
-from shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
+from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle

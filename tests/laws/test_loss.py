@@ -3,7 +3,7 @@
 import pytest
 import torch
 from reference import random_motions, twist_matrix
-from shapes import lumpy_puzzle
+from support.shapes import lumpy_puzzle
 from torch import Tensor
 
 from eda import Eda, EdaConfig, NetworkConfig, Puzzle

@@ -7,7 +7,7 @@ import pytest
 import torch
 from reference import random_motions
 from scipy.spatial.transform import Rotation
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 
 from eda.lie import SE3
 from eda.metrics import pairwise_geodesic

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from reference import haar_rotations, stirred, twist_matrix
-from shapes import lumpy_cloud, lumpy_pieces
+from support.shapes import lumpy_cloud, lumpy_pieces
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces

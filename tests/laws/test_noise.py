@@ -6,7 +6,7 @@ import pytest
 import torch
 from reference import haar_p_value, random_motions
 from scipy.stats import ks_2samp, kstest
-from shapes import lumpy_cloud, lumpy_pieces
+from support.shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces, Puzzle
 from eda.errors import InputError

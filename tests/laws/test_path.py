@@ -3,7 +3,7 @@
 import pytest
 import torch
 from reference import random_motions, twist_matrix
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 
 from eda.flow import Path
 from eda.flow.loss import center_velocity, spatial_twist

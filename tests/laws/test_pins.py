@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from reference import random_motions
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 
 from eda import Eda, EdaConfig, NetworkConfig
 from eda.errors import InputError

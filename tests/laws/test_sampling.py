@@ -6,7 +6,7 @@ from functools import cached_property
 import pytest
 import torch
 from reference import haar_rotations, stirred
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, Pieces
 from eda.flow import sample_noise

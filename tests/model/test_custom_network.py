@@ -5,11 +5,11 @@ import json
 
 import pytest
 import torch
-from datasets import dataset_of, lumpy_example, tiny_run
 from safetensors import safe_open
-from shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.custom_networks import CentroidNetwork, EncodingCentroids, SizingCentroids
+from support.datasets import dataset_of, lumpy_example, tiny_run
 from support.runs import ALONE, assert_same_bits, trained
+from support.shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.tiny_models import poses_of, two_puzzles
 from torch import nn
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from reference import haar_rotations, kabsch
 from scipy.spatial.transform import Rotation
-from shapes import seeded
+from support.shapes import seeded
 from support.soft_matches import (
     REACH,
     assert_near,

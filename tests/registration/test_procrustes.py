@@ -7,7 +7,7 @@ import pytest
 import torch
 from reference import kabsch
 from scipy.spatial.transform import Rotation
-from shapes import seeded
+from support.shapes import seeded
 from support.soft_matches import assert_near, drawn, poses_of
 
 from eda.registration.procrustes import weighted_procrustes

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from shapes import seeded
+from support.shapes import seeded
 
 from eda.registration.suppression import has_better_duplicate, keep_distinct
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from shapes import lumpy_cloud
 from support.picture_scenes import FRONT, GREEN, RED, facing, hue, is_background, square
+from support.shapes import lumpy_cloud
 
 from eda import InputError
 from eda.render import Camera, draw_points, look_from, scalar_colors

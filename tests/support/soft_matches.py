@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from reference import random_motions, stirred
-from shapes import TINY_NETWORK, lumpy_cloud, seeded
+from support.shapes import TINY_NETWORK, lumpy_cloud, seeded
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces

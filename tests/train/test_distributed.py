@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from datasets import command_of, dataset_of, lumpy_example, tiny_run
 from safetensors.torch import load_file, save_file
+from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
 from support.soft_matches import MATCHED
 
 import eda.cli

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from datasets import tiny_run
+from support.datasets import tiny_run
 from support.runs import ALONE, Killed, assert_same_bits, trained
 from torch import Tensor
 

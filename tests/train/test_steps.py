@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from datasets import tiny_run
+from support.datasets import tiny_run
 from support.runs import ALONE, numbers, trained
 from torch import Tensor
 
 from eda import SE3
 from eda.data.augment import Augmentation
-from eda.data.loader import Batch
+from eda.data.storage.loader import Batch
 from eda.flow import NOISES, TAU_SAMPLERS
 from eda.train import DataConfig, OptimizerConfig, Run, join
 from eda.train.loop import Objective, learning_rate

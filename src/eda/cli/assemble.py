@@ -131,20 +131,20 @@ def _read(paths: list[Path]) -> list[PieceFile]:
 
 
 def _warn(files: list[PieceFile]) -> None:
-    from eda.data.piece_files import doubts
+    from eda.data.piece_files import input_warnings
     from eda.errors import InputWarning
 
-    for doubt in doubts(files):
-        warnings.warn(doubt, InputWarning, stacklevel=1)
+    for text in input_warnings(files):
+        warnings.warn(text, InputWarning, stacklevel=1)
 
 
 def _points(file: PieceFile, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Points of a piece, and outward normals if the file tells which side is outside."""
     import numpy as np
 
-    from eda.data.piece_files import sampled
+    from eda.data.piece_files import sample_piece
 
-    points, normals, oriented = sampled(file, _POINTS, np.random.default_rng(seed))
+    points, normals, oriented = sample_piece(file, _POINTS, np.random.default_rng(seed))
     return points, normals if oriented else None
 
 

@@ -85,7 +85,7 @@ def _check_readable(config: TrainConfig) -> None:
     from eda import Eda
     from eda.data import Dataset
 
-    Dataset.named(config.data.train)
+    Dataset.from_text(config.data.train)
     if config.data.validation:
         Dataset(config.data.validation)
     if config.begin_with:

@@ -21,8 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from eda.data import Dataset
-from eda.data.batches import BatchPlan
-from eda.data.loader import Batch, Graphs, Loader
+from eda.data.storage.batches import BatchPlan
+from eda.data.storage.loader import Batch, Graphs, Loader
 from eda.errors import InputError
 from eda.model import Eda
 from eda.nn import NetworkConfig
@@ -100,7 +100,7 @@ class Run:
             world=self.ranks.world,
         )
         graphs = Graphs(**self.model.pyramid_settings)
-        return Loader(Dataset.named(data.train), plan, graphs, data.augmentation, data.workers)
+        return Loader(Dataset.from_text(data.train), plan, graphs, data.augmentation, data.workers)
 
     def resume(self) -> None:
         """Restore the last good state on disk, if there is one."""

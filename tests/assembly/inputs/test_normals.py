@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
-from shapes import lumpy_cloud
-from stones import stone
+from support.shapes import lumpy_cloud
+from support.stones import stone
 from support.surfaces import box, directions, ellipsoid, torus
 
 from eda.assembly import outward_normals

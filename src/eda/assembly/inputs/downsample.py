@@ -36,7 +36,7 @@ class ModelInput:
         points = [c[r] - m for c, r, m in zip(clouds.points, rows, centers, strict=True)]
         example = Example.from_clouds("pieces", points, [n[r] for n, r in zip(clouds.normals, rows, strict=True)])
         shift = points[0][0] - example.points[0].astype(np.float64)  # an example is centred as a whole
-        few = example.thinned(num_points)
+        few = example.downsample(num_points)
         pieces = Pieces.from_clouds(few.clouds(), few.clouds(few.normals))
         own = replace(pieces, centers=pieces.centers + torch.from_numpy(centers + shift))
         return ModelInput(own, replace(_in_frames_of(pieces, example), centers=own.centers))
