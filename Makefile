@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   set up .venv, break an object, put it together and write a report"
 	@echo "make test   set up what is missing and run the tests"
 	@echo "make lint   ruff, mypy and import-linter"
+	@echo "make docs   the documentation as a site in docs/_build/html"
 	@echo "make clean  remove .venv and every cache"
 
 # The stamp is newer than the files it depends on only after an install that succeeded.
@@ -34,6 +35,15 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Sphinx is needed for nothing else, so it is installed only here.
+.venv/.installed-docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	touch $@
+
+docs: .venv/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 clean:
-	rm -rf demo .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
+	rm -rf demo .venv docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
 	find . -name __pycache__ -type d -exec rm -rf {} +

@@ -19,7 +19,7 @@ from eda.assembly.sherds import Fracture
 from eda.cloud import estimate_normals
 from eda.errors import InputError
 
-needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
+needs_matcher = pytest.mark.skipif(not can_match(), reason="pip install '.[scan]' adds kiss-matcher")
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_without_a_model_there_is_nothing_to_judge_unrefined(views):
 
 def test_what_is_missing_for_matching_is_said(views, monkeypatch):
     monkeypatch.setattr(sys.modules["eda.assembly.assemble"], "can_match", lambda: False)
-    with pytest.raises(InputError, match=r"pip install 'eda-assembly\[scan\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[scan\]'"):
         prepare(views, model="none")
 
 

@@ -21,7 +21,7 @@ from eda.cloud import farthest_points_and_gaps
 
 Matches = Mapping[tuple[int, int], np.ndarray]  # poses (M, 4, 4) of piece i in the frame of piece j, by (i, j), i < j
 
-INSTALL = "pip install 'eda-assembly[scan]'"
+INSTALL = "pip install '.[scan]' in the clone of Eda"
 # Of a cloud, at most so many points and this share of them: the last would lie beside others, at no even distance. Of
 # more correspondences than 5000 KISS-Matcher would draw some, with a seed that cannot be set.
 MOST_MATCHED, SHARE = 5000, 0.8

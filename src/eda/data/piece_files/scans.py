@@ -85,7 +85,7 @@ def _library(name: str, path: Path) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise InputError(
-            f"{path}: reading {path.suffix.lower()} needs {name}; install it with: pip install 'eda-assembly[scan]'"
+            f"{path}: reading {path.suffix.lower()} needs {name}; in the clone of Eda, run: pip install '.[scan]'"
         ) from error
 
 
