@@ -1,4 +1,4 @@
-"""Docstrings are plain text with Markdown's backticks and lists. This turns them into reStructuredText that says the same.
+"""Docstrings are plain text with Markdown's backticks and lists. This turns them into reStructuredText.
 
 Characters that reStructuredText would take for markup are escaped, indented blocks become literal blocks, and the
 fields of dataclasses, which are described by comments, are listed.
@@ -87,7 +87,7 @@ def fields_of(cls: type) -> list[tuple[str, str, str]]:
     except (OSError, TypeError):
         return []
     matches = (_FIELD.match(line) for line in inspect.cleandoc("\n" + source).splitlines())
-    own = cls.__dict__.get("__annotations__", {})
+    own = inspect.get_annotations(cls)
     return [(m[1], m[2], m[3] or "") for m in matches if m and m[1] in own and not m[1].startswith("_")]
 
 
