@@ -38,5 +38,6 @@ toc_object_entries = False
 highlight_language = "none"
 
 html_theme = "furo"
+html_show_copyright = False
 html_title = f"Eda {version}"
 copybutton_exclude = ".linenos, .gp, .go"

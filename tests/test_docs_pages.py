@@ -88,15 +88,14 @@ def commands(page: Path) -> list[list[str]]:
     """The words of every `eda` command in the shell blocks of a page, without those that have shell variables."""
     lines = [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").splitlines()]
     words = [shlex.split(line, comments=True) for line in lines]
-    return [line[1:] for line in words if line and line[0] == "eda" and not any("$" in word for word in line)]
+    named = [line[1:] for line in words if line and line[0] == "eda" and not any("$" in word for word in line)]
+    return [line[2:] if line[0] == "--plugin" else line for line in named]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=title)
 def test_commands_have_the_options_that_the_page_gives_them(page):
     group = typer.main.get_command(app)
     for name, *words in commands(page):
-        if name.startswith("-"):
-            continue
         assert name in group.commands, f"there is no command {name}"
         known = {option for each in group.commands[name].params for option in (*each.opts, *each.secondary_opts)}
         known |= {"--help"}
@@ -130,6 +129,16 @@ def test_modules_in_the_architecture_exist():
     assert len(names) > 15
     for name in names:
         importlib.import_module(name)
+
+
+def test_names_of_the_code_in_the_glossary_exist():
+    """Those of its third column; names may be of commands and options as well."""
+    rows = re.findall(r"^\|[^|]*\|[^|]*\|([^|]*)\|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    names = {name for cell in rows for name in re.findall(r"`([^`]+)`", cell)}
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src" / "eda").rglob("*.py")))
+    assert len(names) > 30
+    words = {word for name in names for word in re.findall(r"\w+", name)}
+    assert not [word for word in sorted(words) if not re.search(rf"\b{word}\b", source)]
 
 
 def test_every_package_is_on_the_walk():
