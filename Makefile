@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint wheel clean
+.PHONY: setup demo test lint docs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -10,6 +10,7 @@ help:
 	@echo "make test   set up what is missing and run the tests"
 	@echo "make lint   ruff, mypy and import-linter"
 	@echo "make wheel  a wheel and an sdist in dist/"
+	@echo "make docs   the documentation as a site in docs/_build/html"
 	@echo "make clean  remove .venv and every cache"
 
 # The stamp is newer than the files it depends on only after an install that succeeded.
@@ -39,6 +40,16 @@ wheel: setup
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
+# Sphinx is needed for nothing else, so it is installed only here. The package is there already: pip adds what the
+# extra asks for, and builds nothing again.
+.venv/.installed-docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'eda-assembly[docs]'
+	touch $@
+
+docs: .venv/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 clean:
-	rm -rf demo dist .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
+	rm -rf demo dist .venv docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
 	find . -name __pycache__ -type d -exec rm -rf {} +

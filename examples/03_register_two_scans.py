@@ -1,7 +1,7 @@
 """Register two scans that overlap: the motion that brings the second to the first.
 
 Scans show the same surface, instead of meeting at a break. No model is needed: features of the surface that both saw
-are matched (`pip install 'eda-assembly[scan]'`), and what matches is refined and judged by how well the surfaces agree.
+are matched (`pip install '.[scan]'`), and what matches is refined and judged by how well the surfaces agree.
 The model for scans of rooms, "scan-small", would add its samples: give it in place of "none". Without, a bust, a
 chair and a hammer come out right; a mug and a teapot, which look alike from both sides, about half a turn off.
 

@@ -22,7 +22,7 @@ from eda.cloud import estimate_normals
 from eda.errors import InputError
 from eda.registration.rigid import inverse
 
-needs_matcher = pytest.mark.skipif(not is_installed(), reason="pip install 'eda-assembly[scan]' adds kiss-matcher")
+needs_matcher = pytest.mark.skipif(not is_installed(), reason="pip install '.[scan]' adds kiss-matcher")
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_without_a_model_there_is_nothing_to_judge_unrefined(views):
 
 def test_what_is_missing_for_matching_is_said(views, monkeypatch):
     monkeypatch.setattr("eda.assembly.proposals.kiss_matcher.is_installed", lambda: False)
-    with pytest.raises(InputError, match=r"pip install 'eda-assembly\[scan\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[scan\]'"):
         prepare(views, model="none")
 
 

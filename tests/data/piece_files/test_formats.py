@@ -32,7 +32,7 @@ def test_messages_name_every_ending(tmp_path):
 
 
 def test_what_needs_an_extra_says_so():
-    plain, _, extra = list_endings().partition("; with eda-assembly[scan]: ")
+    plain, _, extra = list_endings().partition("; with the extra scan: ")
     assert extra.split(", ") == [ending for ending, known in FORMATS.items() if known.extra == "scan"]
     assert plain.split(", ") == [ending for ending, known in FORMATS.items() if known.extra is None]
 

@@ -178,5 +178,5 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, suffix):
 
     monkeypatch.setattr(importlib, "import_module", refuse)
     (tmp_path / f"a.{suffix}").write_bytes(b"LASF")
-    with pytest.raises(InputError, match=rf"a\.{suffix}.*pip install 'eda-assembly\[scan\]'"):
+    with pytest.raises(InputError, match=rf"a\.{suffix}.*pip install '\.\[scan\]'"):
         read_pieces([tmp_path])

@@ -22,7 +22,7 @@ from eda.assembly.proposals.base import Pair, PairPoses, PairProposer, Problem, 
 from eda.budget import Budget, Stage
 from eda.cloud import farthest_points_and_gaps
 
-INSTALL = "pip install 'eda-assembly[scan]'"
+INSTALL = "pip install '.[scan]' in the clone of Eda"
 # Of a cloud, at most so many points and this share of them: the last would lie beside others, at no even distance. Of
 # more correspondences than 5000 KISS-Matcher would draw some, with a seed that cannot be set.
 MAX_POINTS, SHARE = 5000, 0.8

@@ -59,7 +59,7 @@ def list_endings(*, meshes_only: bool = False) -> str:
     for ending, known in chosen.items():
         if known.extra is not None:
             extras.setdefault(known.extra, []).append(ending)
-    return "; ".join([plain, *(f"with eda-assembly[{extra}]: {', '.join(some)}" for extra, some in extras.items())])
+    return "; ".join([plain, *(f"with the extra {extra}: {', '.join(some)}" for extra, some in extras.items())])
 
 
 def format_of(path: Path) -> Format:
@@ -79,8 +79,8 @@ def read_geometries(path: Path) -> list[Geometry]:
         if known.extra is None:
             raise
         raise InputError(
-            f"{path}: reading {path.suffix.lower()} needs {error.name}; install it with: "
-            f"pip install 'eda-assembly[{known.extra}]'"
+            f"{path}: reading {path.suffix.lower()} needs {error.name}; in the clone of Eda, run: "
+            f"pip install '.[{known.extra}]'"
         ) from error
 
 
