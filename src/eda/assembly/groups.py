@@ -1,7 +1,7 @@
-"""Rigid groups of pieces in the search: their evidence, matches and assemblies.
+"""Rigid groups of pieces in the search: their evidence and their assemblies.
 
-In: the evidence of N pieces and samples in which the pieces of a group always lie the same. Out: the evidence and the
-matches of G <= N groups, and the way back from assemblies of groups to assemblies of pieces.
+In: the evidence of N pieces and samples in which the pieces of a group always lie the same. Out: the evidence of G <= N
+groups, and the way back from assemblies of groups to assemblies of pieces.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import torch
 from eda.assembly.assemblies import Assemblies
 from eda.assembly.dock import merge_fragments
 from eda.assembly.evidence import Evidence
-from eda.assembly.match import Matches
 from eda.errors import InputError
 from eda.lie import SE3
-from eda.registration.rigid import inverse
 from eda.registration.rigid_groups import RigidGroups
 
 
@@ -36,18 +34,6 @@ def merge_evidence(groups: RigidGroups, evidence: Evidence) -> Evidence:
     T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
     merged = [merge_fragments(evidence, T_group_piece, group == number) for number in range(len(groups.first))]
     return Evidence.of(merged, evidence.regime)
-
-
-def merge_matches(groups: RigidGroups, matches: Matches) -> Matches:
-    """The matches of groups, from those of their pieces."""
-    found: dict[tuple[int, int], list[np.ndarray]] = {}
-    T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.tolist()
-    for (i, j), T_j_i in matches.items():
-        a, b = group[i], group[j]
-        T_b_a = T_group_piece[j] @ T_j_i @ inverse(T_group_piece[i])
-        if a != b:
-            found.setdefault((min(a, b), max(a, b)), []).append(T_b_a if a < b else inverse(T_b_a))
-    return {pair: np.concatenate(several) for pair, several in found.items()}
 
 
 def expand_assemblies(groups: RigidGroups, evidence: Evidence, found: Assemblies) -> Assemblies:

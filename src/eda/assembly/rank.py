@@ -20,7 +20,7 @@ from eda.assembly.confidence import SHERDS, Confidence, Seen
 from eda.assembly.dock import repair
 from eda.assembly.evidence import Evidence
 from eda.assembly.features import mean_support
-from eda.assembly.groups import expand_assemblies, groups_of, merge_evidence, merge_matches
+from eda.assembly.groups import expand_assemblies, groups_of, merge_evidence
 from eda.assembly.judge import judge
 from eda.assembly.match import Matches
 from eda.assembly.pool import NO_POSES, Joint, PoolConfig, find_joints, grow, prune_unsupported
@@ -104,7 +104,7 @@ def rank(
     found = Assemblies.none(len(groups.first))
     if config.refine and len(found.placed.T) > 1:
         parts, sampled = merge_evidence(groups, evidence), samples[:, groups.first.numpy()]
-        joints = _joints(parts, sampled, merge_matches(groups, matches or {}), config, progress, out_of_time)
+        joints = _joints(parts, sampled, groups.merge_pair_poses(matches or {}), config, progress, out_of_time)
         found = _searched(parts, joints, sampled, not groups.is_trivial, config, progress, out_of_time)
     progress("ranking", 1.0)
     as_they_are = len(samples) and not len(found) and (out_of_time() or not config.refine)
