@@ -35,6 +35,18 @@ def test_members_lie_to_each_other_as_they_did_wherever_the_group_is():
             np.testing.assert_array_equal(after[k, piece], moved[k, number].matrix().numpy())
 
 
+def test_relative_poses_of_pieces_become_those_of_their_groups():
+    given = poses_of(4)
+    poses = given.matrix().numpy()
+    pairs = {(i, j): np.linalg.inv(poses[j])[None] @ poses[i] for i, j in [(0, 1), (0, 3), (1, 2), (1, 3)]}
+    found = RigidGroups.of(given, [[1, 3]]).merge_pair_poses(pairs)
+    groups_at = [poses[1], poses[0], poses[2]]  # a group lies in the frame of its first piece
+    assert {pair: len(several) for pair, several in found.items()} == {(0, 1): 2, (0, 2): 1}
+    for (a, b), several in found.items():
+        for relative in several:
+            np.testing.assert_allclose(relative, np.linalg.inv(groups_at[b]) @ groups_at[a], atol=1e-12)
+
+
 @pytest.mark.parametrize("groups", [[[0, 1], [1, 2]], [[0, 9]], [[-1, 2]]])
 def test_groups_that_overlap_or_name_no_piece_are_refused(groups):
     with pytest.raises(InputError, match="disjoint sets of the pieces 0 to 3"):

@@ -1,7 +1,7 @@
-"""Rigid groups of pieces in the search: their evidence and assemblies.
+"""Rigid groups of pieces in the search: their evidence and their assemblies.
 
-In: the evidence of N pieces and samples in which the pieces of a group always lie the same. Out: the evidence of
-G <= N groups, and the way back from assemblies of groups to assemblies of pieces.
+In: the evidence of N pieces and samples in which the pieces of a group always lie the same. Out: the evidence of G <= N
+groups, and the way back from assemblies of groups to assemblies of pieces.
 """
 
 from __future__ import annotations

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from eda.errors import InputError
 from eda.lie import SE3
 from eda.pieces import Pieces
-from eda.registration.rigid import is_rigid
+from eda.registration.rigid import inverse, is_rigid
 
 # The largest deviation from a rotation that counts as rounding.
 PIN_TOLERANCE = 1e-3
@@ -59,6 +60,17 @@ class RigidGroups:
     def expand(self, poses: SE3) -> SE3:
         """Poses (..., G) of the groups -> (..., N) of their pieces."""
         return poses[..., self.group] @ self.T_group_piece
+
+    def merge_pair_poses(self, pair_poses: Mapping[tuple[int, int], np.ndarray]) -> dict[tuple[int, int], np.ndarray]:
+        """Relative poses T_b_a (M, 4, 4) of groups a < b, from those T_j_i of pieces i < j, by pair."""
+        found: dict[tuple[int, int], list[np.ndarray]] = {}
+        T_group_piece, group = self.T_group_piece.matrix().cpu().numpy(), self.group.tolist()
+        for (i, j), T_j_i in pair_poses.items():
+            a, b = group[i], group[j]
+            T_b_a = T_group_piece[j] @ T_j_i @ inverse(T_group_piece[i])
+            if a != b:
+                found.setdefault((min(a, b), max(a, b)), []).append(T_b_a if a < b else inverse(T_b_a))
+        return {pair: np.concatenate(several) for pair, several in found.items()}
 
 
 # -- pinned pieces -----------------------------------------------------------------------------------------------------

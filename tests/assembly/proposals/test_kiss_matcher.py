@@ -13,9 +13,7 @@ from eda import AssembleConfig, assemble, prepare
 from eda.assembly import Proposals, RankConfig, rank
 from eda.assembly.evidence import Evidence
 from eda.assembly.fragment import Fragment
-from eda.assembly.groups import groups_of
 from eda.assembly.proposals import match
-from eda.assembly.proposals.base import merge_pair_poses
 from eda.assembly.proposals.kiss_matcher import is_installed
 from eda.assembly.regimes import regime_of
 from eda.cloud import estimate_normals
@@ -95,19 +93,6 @@ def test_scans_that_repeat_their_points_bring_nothing_down(views):
 def test_points_that_coincide_match_nothing():
     same = np.tile([[1.0, 2.0, 3.0]], (500, 1))
     assert match([same, same])[0, 1].shape == (0, 4, 4)
-
-
-def test_matches_of_pieces_become_those_of_their_rigid_group():
-    poses = np.stack([motion(k) for k in range(4)])  # of four pieces, in one frame
-    groups = groups_of(poses[None], [[1, 3]])
-    pairs = [(0, 1), (0, 3), (1, 2), (1, 3)]
-    found = merge_pair_poses(groups, {(i, j): inverse(poses[j]) @ poses[i][None] for i, j in pairs})
-    group = poses[1]  # a group lies in the frame of its first piece
-    groups_at = [group, poses[0], poses[2]]
-    assert {pair: len(several) for pair, several in found.items()} == {(0, 1): 2, (0, 2): 1}
-    for (a, b), several in found.items():
-        for relative in several:
-            np.testing.assert_allclose(relative, inverse(groups_at[b]) @ groups_at[a], atol=1e-12)
 
 
 @needs_matcher

@@ -16,7 +16,6 @@ import numpy as np
 from eda.assembly.evidence import Evidence
 from eda.assembly.pool import NO_POSES
 from eda.budget import Budget
-from eda.registration.rigid import inverse
 from eda.registration.rigid_groups import RigidGroups
 
 Pair = tuple[int, int]  # i < j
@@ -54,15 +53,3 @@ class Proposer(Protocol):
 
     def propose(self, problem: Problem, budget: Budget) -> PairProposer:
         """A function from a pair of groups to proposals. What concerns all pairs at once is done before it returns."""
-
-
-def merge_pair_poses(groups: RigidGroups, of_pieces: PairPoses) -> PairPoses:
-    """Poses of pairs of groups, from those of pairs of their pieces."""
-    found: dict[tuple[int, int], list[np.ndarray]] = {}
-    T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.tolist()
-    for (i, j), T_j_i in of_pieces.items():
-        a, b = group[i], group[j]
-        T_b_a = T_group_piece[j] @ T_j_i @ inverse(T_group_piece[i])
-        if a != b:
-            found.setdefault((min(a, b), max(a, b)), []).append(T_b_a if a < b else inverse(T_b_a))
-    return {pair: np.concatenate(several) for pair, several in found.items()}

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.assembly.pool import NO_POSES
-from eda.assembly.proposals.base import Pair, PairPoses, PairProposer, Problem, Proposals, merge_pair_poses
+from eda.assembly.proposals.base import Pair, PairPoses, PairProposer, Problem, Proposals
 from eda.budget import Budget, Stage
 from eda.cloud import farthest_points_and_gaps
 
@@ -41,7 +41,7 @@ class KissMatcher:
     def propose(self, problem: Problem, budget: Budget) -> PairProposer:
         """All pairs of pieces are matched at once. A match is nearly right, but may also be a rough guess."""
         found = match(problem.clouds, budget) if problem.clouds and is_installed() else {}
-        found = merge_pair_poses(problem.groups, found)
+        found = problem.groups.merge_pair_poses(found)
 
         def of_pair(pair: Pair) -> Proposals:
             poses = found.get(pair, NO_POSES)

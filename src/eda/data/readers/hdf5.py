@@ -18,9 +18,7 @@ def open_hdf5(path: Path) -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise InputError(
-            f"{path}: reading HDF5 needs h5py; in the clone of Eda, run: pip install '.[hdf5]'"
-        ) from error
+        raise InputError(f"{path}: reading HDF5 needs h5py; in the clone of Eda, run: pip install '.[hdf5]'") from error
     with reading(path, "an HDF5 file"):
         return h5py.File(path, "r")
 
