@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from eda.errors import InputError
 from eda.native import library
 
 # The ending of a compiled function's name, by precision.
@@ -34,7 +35,7 @@ def is_allowed() -> bool:
 
 def is_built_for(tensor: Tensor) -> bool:
     """Whether the compiled module exists and has functions for this device and precision."""
-    return tensor.device.type == "cpu" and tensor.dtype in SUFFIX and _is_built()
+    return tensor.is_cpu and tensor.dtype in SUFFIX and tensor.layout == torch.strided and _is_built()
 
 
 @torch.compiler.assume_constant_result
@@ -45,6 +46,18 @@ def _is_built() -> bool:
 def has_memory(tensor: Tensor) -> bool:
     """Whether there is memory to read: fake tensors, and those of a compiler that traces, have none."""
     return type(tensor) in (Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling()
+
+
+def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Raise for a tensor that is not what compiled code takes it for: it would read and write beyond its memory."""
+    if tensor.shape != shape or tensor.dtype != dtype or not tensor.is_cpu or tensor.layout != torch.strided:
+        raise InputError(f"{name}: expected {shape} of {dtype} on the CPU, got {describe(tensor)}")
+
+
+def describe(tensor: Tensor) -> str:
+    """Shape, precision and device of a tensor in words, for messages."""
+    layout = "" if tensor.layout == torch.strided else f" ({tensor.layout})"
+    return f"{tuple(tensor.shape)} of {tensor.dtype} on {tensor.device}{layout}"
 
 
 def lanes(dtype: torch.dtype) -> int:
