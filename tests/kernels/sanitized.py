@@ -30,15 +30,15 @@ COMPILER = os.environ.get("CXX", "g++")
 def build() -> None:
     """Compile what is older than the sources."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    changed = max(path.stat().st_mtime for path in NATIVE.iterdir() if path.suffix in (".cpp", ".h", ".inc"))
+    included = max(path.stat().st_mtime for path in NATIVE.iterdir() if path.suffix in (".h", ".inc"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: _compiled(source, changed), sorted(NATIVE.glob("*.cpp"))))
+        objects = list(pool.map(lambda source: _compiled(source, included), sorted(NATIVE.glob("*.cpp"))))
     subprocess.run([COMPILER, *FLAGS, "-shared", *objects, "-o", BUILD / "_core.so"], check=True)
 
 
-def _compiled(source: Path, changed: float) -> Path:
+def _compiled(source: Path, included: float) -> Path:
     into = BUILD / f"{source.stem}.o"
-    if not into.exists() or into.stat().st_mtime < changed:
+    if not into.exists() or into.stat().st_mtime < max(included, source.stat().st_mtime):
         part = into.with_suffix(".part.o")
         subprocess.run([COMPILER, *FLAGS, "-c", source, "-o", part], check=True)
         part.rename(into)
@@ -47,16 +47,28 @@ def _compiled(source: Path, changed: float) -> Path:
 
 def run_under_sanitizers(isa: str, first: int, calls: int) -> bool:
     """Make the calls in a process of their own. -> whether all went well."""
-    runtime = subprocess.run([COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    # The library of C++ as well: the sanitizer looks for its exceptions when the process starts.
+    find = [COMPILER, "-print-file-name=libasan.so", "-print-file-name=libstdc++.so"]
+    found = [subprocess.run([find[0], name], capture_output=True, text=True, check=True).stdout for name in find[1:]]
     environment = {
         **os.environ,
         "EDA_ISA": isa,
-        "LD_PRELOAD": runtime.stdout.strip(),
+        "LD_PRELOAD": " ".join(path.strip() for path in found),
         "ASAN_OPTIONS": "detect_leaks=0",  # those of Python and torch
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "PYTHONPATH": f"{HOUSE / 'src'}:{HOUSE / 'tests'}",
     }
-    words = [sys.executable, __file__, "--make-calls", "--isa", isa, "--first", str(first), "--calls", str(calls)]
+    words = [
+        sys.executable,
+        str(Path(__file__).resolve()),
+        "--make-calls",
+        "--isa",
+        isa,
+        "--first",
+        str(first),
+        "--calls",
+        str(calls),
+    ]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     if done.returncode:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -62,7 +64,12 @@ def describe(tensor: Tensor) -> str:
 
 def lanes(dtype: torch.dtype) -> int:
     """The number of channels that fill a register."""
-    return library().eda_lanes(dtype.itemsize)  # type: ignore[union-attr]
+    return _lanes(library(), dtype.itemsize)
+
+
+@lru_cache(maxsize=4)
+def _lanes(compiled: ctypes.CDLL, itemsize: int) -> int:
+    return compiled.eda_lanes(itemsize)
 
 
 def thread_count(work: int, work_per_thread: int) -> int:

@@ -148,7 +148,7 @@ def _has_degrees(features: Tensor) -> bool:
 
 def _same_kind(a: Tensor, b: Tensor) -> bool:
     """Whether the compiled module can read both, as numbers of one precision."""
-    return a.dtype == b.dtype and is_built_for(a) and is_built_for(b)
+    return a.dtype == b.dtype and b.is_cpu and b.layout == torch.strided and is_built_for(a)
 
 
 def _misfit(name: str, *tensors: Tensor | None) -> InputError:

@@ -89,8 +89,9 @@ bool fills_registers(int64_t channels) {
 }
 
 bool is_square(int64_t rows) {
+    if (rows < 1 || rows > most) return false;
     const auto root = int64_t(std::sqrt(double(rows)));
-    return 1 <= rows && rows <= most && root * root == rows;
+    return root * root == rows;
 }
 
 template <typename T>
