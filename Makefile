@@ -37,7 +37,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 # The compiled module under AddressSanitizer and UBSan, with random and with wrong calls. Needs GCC on Linux. The build
-# takes about four minutes of CPU time and is kept in build/sanitized; 2,000 calls take some minutes per instruction set.
+# takes four and a half minutes of CPU time and is kept in build/sanitized; 7,000 calls then take about a minute.
 sanitize: setup
 	$(BIN)/python tests/kernels/sanitized.py
 

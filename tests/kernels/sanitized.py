@@ -8,6 +8,7 @@ One call again: `python tests/kernels/sanitized.py --isa avx2 --first 1234 --cal
 """
 
 import argparse
+import ctypes
 import os
 import subprocess
 import sys
@@ -94,10 +95,13 @@ def make_calls(isa: str, first: int, calls: int) -> None:
 
     for module in (attention_compiled, pointwise_compiled, nearest):
         module._WORK_PER_THREAD = 1  # threads also for small work
+    team = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
     outcomes = Counter(_check_raw_functions(raw_functions()))
     for seed in range(first, first + calls):
         rng = np.random.default_rng(seed)
         torch.set_num_threads(int(rng.choice([1, 2, 3, 7])))
+        lent = ctypes.cast(team, ctypes.c_void_p) if team and rng.random() < 0.5 else None  # or threads of its own
+        eda.native.library().eda_lend_team(lent)
         call = random_call(rng)
         call, kind = (call, "valid") if rng.random() < 0.5 else (call.spoiled(rng), "wrong")
         print(f"call {seed}: {kind} {call.name}", flush=True)

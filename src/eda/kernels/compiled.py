@@ -53,7 +53,7 @@ def has_memory(tensor: Tensor) -> bool:
 def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """Raise for a tensor that is not what compiled code takes it for: it would read and write beyond its memory."""
     if tensor.shape != shape or tensor.dtype != dtype or not tensor.is_cpu or tensor.layout != torch.strided:
-        raise InputError(f"{name}: expected {shape} of {dtype} on the CPU, got {describe(tensor)}")
+        raise InputError(f"{name}: expected {tuple(shape)} of {dtype} on the CPU, got {describe(tensor)}")
 
 
 def describe(tensor: Tensor) -> str:
