@@ -20,7 +20,7 @@ from eda.lie import SE3
 
 SAMPLED = RankConfig(docking=None)  # nothing from geometry, which is what takes time
 QUICK = AssembleConfig(samples=4, steps=4, solver="rk1", ranking=SAMPLED)
-DOCS = Path(__file__).parents[2] / "docs" / "assemble.md"
+DOCS = Path(__file__).parents[2] / "docs" / "formats.md"
 
 
 @pytest.fixture(scope="module")
