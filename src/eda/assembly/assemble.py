@@ -173,7 +173,7 @@ class PreparedPieces:
     def evidence(self) -> Evidence:
         """What the pieces themselves say about how they fit; of fractures, with the breaks that the model sees."""
         model, breaks = self.model, None
-        if model is not None and self.regime.has_breaks and model.network.breaks is not None:
+        if model is not None and self.regime.has_breaks and model.has_break_head:
             breaks = self.model_input.break_probability(model, self.encoding)
         return self.model_input.evidence(self.regime.contact, breaks)
 
