@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from eda.graph import Pyramid, nearest_rows
-from eda.nn.config import NetworkConfig
 from eda.nn.invariants import bounded_offset, by_degree, products
 from eda.nn.layers import EquivariantNorm
+from eda.nn.network_config import NetworkConfig
 from eda.pieces import Pieces
 
 # Levels that are asked: the first sees the roughness around a point, the second the form of its surroundings.
