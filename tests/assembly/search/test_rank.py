@@ -29,7 +29,7 @@ from eda.budget import Budget, Stage
 from eda.calibration import Calibration
 
 DENSITY = 110.0
-QUICK = RankConfig(docking=DockingConfig(edges=24, places=4, other_places=16, left=100, kept=12))
+QUICK = RankConfig(docking=DockingConfig(edges=24, places=4, other_places=16, num_candidates=100, num_poses=12))
 SAMPLED = RankConfig(docking=None)
 CONFIDENCE = regime_of("fracture").confidence
 
