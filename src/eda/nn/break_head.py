@@ -46,9 +46,9 @@ class BreakHead(nn.Module):
             answers.append(self.answers[depth](self._views(features, offset, pieces.normals, depth)))
         return self.judge(torch.stack(answers).sum(0)).squeeze(-1)
 
-    def _views(self, asked: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
+    def _views(self, features: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
         """The invariants of every point and the features of the point it asks. -> (P, views * C)."""
-        degrees = by_degree(asked)
+        degrees = by_degree(features)
         offset = bounded_offset(offset, self.config.reach(depth + 1))
         views = [degrees[0].squeeze(1), *products(degrees, offset, range(1, self.config.max_degree + 1))]
         if normals is not None:
