@@ -106,7 +106,7 @@ def _check_movable(folder: Path, place: Path) -> None:
     else:
         return
     raise InputError(
-        f"{folder}: {reason}, which cannot be replaced as a whole; give a folder inside, {folder / 'result'}"
+        f"{folder}: {reason}, which cannot be replaced as a whole; give a folder inside it, such as {folder / 'result'}"
     )
 
 
