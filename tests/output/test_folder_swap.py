@@ -34,7 +34,7 @@ def counted(function):
         return function(*arguments, **options)
     return call
 
-for name in ("mkdir", "rename", "rmdir", "unlink"):
+for name in ("mkdir", "open", "rename", "rmdir", "unlink"):
     setattr(os, name, counted(getattr(os, name)))
 if sys.argv[3] == "exchange":
     folder_swap._exchange = counted(folder_swap._exchange)

@@ -39,8 +39,9 @@ def replaced_folder(place: Path, check: Check) -> Iterator[Path]:
     """
     staging = staging_folder(place)
     try:
-        (staging / _PARTIAL).mkdir(parents=True)
-        (staging / _MARKER).touch()
+        staging.mkdir(parents=True)
+        (staging / _MARKER).touch()  # first, so that whatever is in the folder is recognised as ours
+        (staging / _PARTIAL).mkdir()
         yield staging / _PARTIAL
         _put_in_place(staging, place, check)
     finally:

@@ -55,7 +55,8 @@ def claimed_folder(folder: Path, overwrite: bool, inputs: Sequence[Path] = ()) -
     with FolderLock(folder) as lock:
         _check_writable(folder, folder.resolve())
         if lock.exclusive:
-            tidy(folder.resolve(), _check_no_foreign_files)
+            with reading(folder.resolve().parent, "a folder that can be listed"):
+                tidy(folder.resolve(), _check_no_foreign_files)
             _check_folder(folder, overwrite, inputs)
         yield ClaimedFolder(folder, overwrite)
 
