@@ -6,20 +6,26 @@ Nothing in a file is ever executed, and nothing here knows what the config means
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialize
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from eda.atomic import write_atomically
 from eda.errors import InputError
+from eda.tensor_file import tensor_file_bytes
 
 FILE_VERSION = 1
+
+MAX_TENSORS = 100_000  # of a file: ten times as many as the largest network has
+MIN_LIMIT = 1_000  # tensors that the config of any file may ask for before they are compared with the file
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,31 @@ class ModelFile:
                 f"{self.path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})"
             )
 
+    @contextmanager
+    def limit_network(self) -> Iterator[None]:
+        """While a network is built without memory: stop with an `InputError` once it is far larger than the file.
+
+        So a small file cannot ask for much work. What is only a little too large is left to `check_shapes`.
+        """
+        most = max(MIN_LIMIT, 2 * len(self.weights))
+        builder, names = threading.get_ident(), set[tuple[int, str]]()
+
+        def count(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
+            if weight is None or threading.get_ident() != builder:
+                return
+            names.add((id(module), name))
+            if len(names) > most:
+                raise InputError(
+                    f"{self.path}: weights and config do not belong together: the config asks for more than "
+                    f"{most:,} tensors, but there are {len(self.weights):,}"
+                )
+
+        handle = register_module_parameter_registration_hook(count)
+        try:
+            yield
+        finally:
+            handle.remove()
+
 
 def write_model_file(
     path: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype | None = None
@@ -47,11 +78,10 @@ def write_model_file(
     """Write the file as a whole or not at all; floating point weights in another precision, if one is given."""
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist")
-    metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config)}
-    # Cloned, because safetensors refuses weights that share memory, as tied ones do.
-    copies = {name: _cast(tensor.detach().cpu(), dtype).clone().contiguous() for name, tensor in weights.items()}
-    _check_finite(copies, f"{path}: not saved")
-    write_atomically(path, serialize(copies, metadata))
+    metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config, sort_keys=True)}
+    cast = {name: _cast(tensor.detach(), dtype) for name, tensor in weights.items()}
+    _check_finite(cast, f"{path}: not saved")
+    write_atomically(path, tensor_file_bytes(cast, metadata))
 
 
 def read_model_file(path: Path) -> ModelFile:
@@ -60,7 +90,9 @@ def read_model_file(path: Path) -> ModelFile:
         raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
+            metadata, num_tensors = file.metadata() or {}, len(file.keys())
+            if num_tensors > MAX_TENSORS:
+                raise InputError(f"{path}: {num_tensors:,} tensors, but a model file may have {MAX_TENSORS:,}")
             weights = {name: _cast(file.get_tensor(name), torch.float32) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error

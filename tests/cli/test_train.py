@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ import eda.train
 from eda import Eda, InputError
 from eda.data import Dataset
 from eda.recipes import RECIPES
-from eda.train import TrainConfig
+from eda.train import Ranks, TrainConfig, Watcher
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 STATE = "state.safetensors"
@@ -92,8 +93,9 @@ def interrupted(dataset, killed) -> Path:
     """The same folder, after the run has gone on and was interrupted."""
     saved, reached = progress_of(killed)["step"], max(logged_steps(killed))
     code, said, complaints = sent_after(long_run(dataset, killed), killed, reached + 2, signal.SIGINT)
-    assert (code, complaints) == (0, ""), "it ends cleanly"
+    assert (code, complaints) == (4, ""), "stopped, neither done nor failed"
     assert f"resuming at step {saved} of 25" in said
+    assert "of 25; run the same command again to go on" in said.splitlines()[-1]
     return killed
 
 
@@ -122,7 +124,12 @@ def test_a_run_that_was_killed_and_interrupted_ends_in_the_same_bits(dataset, in
 def no_training(monkeypatch) -> list[TrainConfig]:
     """Training does nothing; gives the configs that it was called with."""
     calls: list[TrainConfig] = []
-    monkeypatch.setattr(eda.train, "train", lambda config, folder, ranks, watcher: calls.append(config))
+
+    def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> SimpleNamespace:
+        calls.append(config)
+        return SimpleNamespace(done=True)
+
+    monkeypatch.setattr(eda.train, "train", train)
     return calls
 
 
@@ -179,7 +186,7 @@ def test_a_folder_that_cannot_be_made_is_an_input_error(dataset, tmp_path):
     (tmp_path / "file").write_bytes(b"mine")
     error = invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path / "file" / "run").exception
     assert isinstance(error, InputError)
-    assert "cannot be used as the folder of a run" in str(error)
+    assert str(error).startswith(f"{tmp_path / 'file' / 'run'}: cannot be created")
 
 
 # -- what is refused ---------------------------------------------------------------------------------------

@@ -42,9 +42,9 @@ class Trained:
         save_state(folder, *self.parts, {"step": self.step, "used": 2 * self.step})
 
     def load(self, folder: Path) -> dict[str, int] | None:
-        progress = load_state(folder, *self.parts)
-        self.step = progress["step"] if progress else 0
-        return progress
+        restored = load_state(folder, *self.parts)
+        self.step = restored.progress["step"] if restored else 0
+        return restored.progress if restored else None
 
     def numbers(self) -> list[torch.Tensor]:
         states = self.optimizer.state_dict()["state"]

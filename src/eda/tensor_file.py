@@ -1,0 +1,23 @@
+"""Named tensors and a few texts as the bytes of a safetensors file: equal content gives equal bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from safetensors.torch import save as serialize
+from torch import Tensor
+
+_LENGTH = 8  # bytes of the number before the header, and what its end is aligned to
+
+
+def tensor_file_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """The file; in which order the tensors and the metadata are given does not matter."""
+    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    content = serialize({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+    end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
+    # safetensors sorts tensors, but would write the metadata in an order by chance.
+    header = {"__metadata__": dict(sorted(metadata.items())), **json.loads(content[_LENGTH:end])}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _LENGTH)
+    return b"".join([len(text).to_bytes(_LENGTH, "little"), text, memoryview(content)[end:]])
