@@ -37,7 +37,7 @@ class FolderLock:
         self.folder = folder
         place = folder.resolve()
         self._place = place
-        self._file = place.with_name(f".{place.name}.eda-lock")
+        self._file = place.parent / f".{place.name}.eda-lock"
         self._descriptor = -1
         self._parents: list[Path] = []  # that were created for the file
         self.exclusive = False
