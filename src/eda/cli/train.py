@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eda.cli import failures
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -63,6 +65,8 @@ def train(
     try:
         done = _run(config, folder, device)
     except WriteError as error:
+        if failures.debug.get():
+            raise
         print(f"eda: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
     if not done:
@@ -94,7 +98,8 @@ def _print(line: str) -> None:
             print(line, flush=True)
     except WriteError:
         # The line is still in the buffer; without this, Python would fail again on it when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise
 
 
