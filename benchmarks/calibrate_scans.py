@@ -1,7 +1,8 @@
-"""Fit how likely two scans lie rightly to each other, by how their surfaces agree: coefficients of `assembly/scans.py`.
+"""Fit how likely two scans lie rightly to each other, by how their surfaces agree: a calibration for scans.
 
     python benchmarks/calibrate_scans.py --data rooms:rooms=100,seed=777 --pairs 300 --json scans.jsonl
     python benchmarks/calibrate_scans.py --from scans.jsonl                         # the coefficients again
+    python benchmarks/calibrate_scans.py --from scans.jsonl --write my-model.safetensors  # and into a model's header
 
 Joints are what the assembler finds from its samples and matches for pairs of scans of generated rooms. One is right if
 it is off by less than 15 degrees and 0.3 m. A logistic regression is fitted to them, in the shares in which they come.
@@ -18,17 +19,20 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from eda import Eda, prepare
-from eda.assembly import AssembleConfig, PoolConfig, calibrate
-from eda.assembly.match import match
-from eda.assembly.pool import joints_of, relative_poses
-from eda.assembly.scans import REACH, agreements
+from eda.assembly import AssembleConfig, JointConfig
+from eda.assembly.contact.scan_contact import REACH
+from eda.assembly.proposals import Proposals, match
+from eda.assembly.search.joints import find_joints
 from eda.atomic import write_atomically
+from eda.calibration import Calibration, calibrate, write_calibrations
 from eda.data import Example, open_examples
 from eda.evaluate import even_indices
 from eda.metrics import expected_calibration_error
+from eda.registration.overlap import overlap_features
+from eda.registration.rigid import relative_poses
 
 RIGHT_DEGREES, RIGHT_METRES = 15, 0.3
-ALL = PoolConfig(joints_per_pair=1000, least_gain=-1.0)  # also those that do not hold
+ALL = JointConfig(joints_per_pair=1000, least_gain=-1.0)  # also those that do not hold
 SAMPLES = AssembleConfig(samples=8)
 RIDGE = 3e-4
 
@@ -38,14 +42,14 @@ def joints(example: Example, model: Eda, rng: np.random.Generator) -> Iterator[d
     clouds = [cloud.astype(np.float64) for cloud in example.clouds()]
     turns = Rotation.random(2, rng).as_matrix()
     prepared = prepare([cloud @ turn.T for cloud, turn in zip(clouds, turns, strict=True)], model=model)
-    evidence = prepared.thinned.evidence(model)
+    evidence = prepared.evidence
     samples = prepared.sample(SAMPLES).final.to(torch.float64).polish().matrix().numpy()
-    matched = match(prepared.thinned.in_frames(prepared.clouds))[0, 1]
-    close = np.concatenate([matched, relative_poses(samples, (0, 1))])
-    relative = np.stack([joint.relative for joint in joints_of(evidence, (0, 1), ALL, rough=matched, close=close)])
-    numbers = agreements(*evidence.fragments, relative, REACH * evidence.spacing)
+    matched = match(prepared.model_input.in_frames(prepared.clouds))[0, 1]
+    proposals = Proposals(rough=matched, close=np.concatenate([matched, relative_poses(samples, (0, 1))]))
+    relative = np.stack([joint.relative for joint in find_joints(evidence, (0, 1), proposals, ALL)])
+    numbers = overlap_features(*(f.surface(REACH * evidence.spacing) for f in evidence.fragments), relative)
     both = np.stack([relative, np.broadcast_to(np.eye(4), relative.shape)], axis=1)
-    motion = prepared.thinned.to_user(both)
+    motion = prepared.model_input.to_user(both)
     motion[..., :3, :3] = motion[..., :3, :3] @ turns
     off, middle = np.linalg.inv(motion[:, 1]) @ motion[:, 0], clouds[0].mean(axis=0)
     degrees = np.degrees(Rotation.from_matrix(off[:, :3, :3]).magnitude())
@@ -69,8 +73,8 @@ def measured(options: argparse.Namespace) -> list[dict]:
     return rows
 
 
-def report(rows: list[dict]) -> None:
-    """The coefficients, and how well they do on rooms that were left out of the fit, a tenth at a time."""
+def report(rows: list[dict]) -> Calibration:
+    """Print the coefficients, and how well they do on rooms that were left out of the fit, a tenth at a time."""
     numbers, right = np.array([row["agreement"] for row in rows]), np.array([row["right"] for row in rows], dtype=float)
     _, room = np.unique([row["room"] for row in rows], return_inverse=True)
     tenth = room % 10
@@ -79,11 +83,12 @@ def report(rows: list[dict]) -> None:
         others = calibrate(numbers[tenth != left_out], right[tenth != left_out], fitted="", ridge=RIDGE)
         likely[tenth == left_out] = others(numbers[tenth == left_out])
     auc = (likely[right == 1][:, None] > likely[right == 0]).mean()
-    fitted = calibrate(numbers, right, fitted="", ridge=RIDGE)
     pairs = len({row["pair"] for row in rows})
+    fitted = calibrate(numbers, right, fitted=f"{len(rows)} joints of {pairs} pairs of scans", ridge=RIDGE)
     print(f"{len(rows)} joints of {pairs} pairs, {right.mean():.0%} of them right; of rooms left out of the fit:")
     print(f"AUC {auc:.3f}, calibration error {expected_calibration_error(likely, right):.3f}")
     print(tuple(round(weight, 3) for weight in fitted.weights), round(fitted.bias, 3))
+    return fitted
 
 
 if __name__ == "__main__":
@@ -93,6 +98,9 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="scan-small")
     parser.add_argument("--json", type=Path, help="where to keep every joint")
     parser.add_argument("--from", dest="results", type=Path)
+    parser.add_argument("--write", type=Path, help="a model file whose header gets the calibration")
     options = parser.parse_args()
     kept = options.results.read_text().splitlines() if options.results else None
-    report(measured(options) if kept is None else [json.loads(line) for line in kept])
+    fitted = report(measured(options) if kept is None else [json.loads(line) for line in kept])
+    if options.write:
+        write_calibrations(options.write, {"joint": fitted})

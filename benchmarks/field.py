@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> None:
     generator = torch.Generator().manual_seed(options.seed)
     by_count: dict[int, list[Tensor]] = {}
     for number in range(min(options.puzzles, len(dataset))):
-        example = dataset[number].thinned(model.config.num_points)
+        example = dataset[number].downsample(model.config.num_points)
         by_count.setdefault(example.num_pieces, []).append(field_errors(model, example, options.draws, generator))
     print("| pieces | puzzles | " + " | ".join(f"tau {tau}" for tau in TAUS) + " | nothing |")
     print("|---" * (3 + len(TAUS)) + "|")

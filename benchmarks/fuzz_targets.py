@@ -48,10 +48,10 @@ def _box(shift: float = 0.0) -> Any:
 
 def _read_piece(folder: Path) -> object:
     """As `eda assemble` reads and samples a piece."""
-    from eda.data.piece_files import read_pieces, sampled
+    from eda.data.piece_files import read_pieces, sample_piece
 
     files = read_pieces([folder])
-    return [sampled(file, 500, np.random.default_rng(0)) for file in files]
+    return [sample_piece(file, 500, np.random.default_rng(0)) for file in files]
 
 
 def _mesh(ending: str, **options: Any) -> Write:
@@ -313,13 +313,13 @@ def _predictions(folder: Path) -> None:
 
 
 def _read_pickle(folder: Path) -> object:
-    from eda.data.pickles import read_pickle
+    from eda.data.readers.pickles import read_pickle
 
     return read_pickle(folder / "info.pkl")
 
 
 def _read_torch(folder: Path) -> object:
-    from eda.data.pickles import read_torch
+    from eda.data.readers.pickles import read_torch
 
     return read_torch(folder / "cloud.pth")
 

@@ -13,10 +13,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from eda.data.mesh_files import mesh_source
-from eda.data.packs import read_fragments
+from eda.data.fracture.mesh_collections import open_meshes
+from eda.data.readers.threedmatch_pack import read_fragments
 from eda.data.rooms.building import room
-from eda.data.rooms.scans import scanned
+from eda.data.rooms.scan_fusion import scan_surface
 from eda.data.rooms.walk import paths
 
 PLANES, NEAR_PLANE = 5, 0.04  # metres
@@ -71,12 +71,12 @@ def real_scans(pack: Path, scenes: list[str]) -> list[np.ndarray]:
 
 
 def made_scans(rooms: int, seed: int, objects: str | None) -> list[np.ndarray]:
-    source = mesh_source(objects) if objects else None
+    source = open_meshes(objects) if objects else None
     found = []
     for item in range(rooms):
         rng = np.random.default_rng([seed, item])
         ground, surface = room(rng, source)
-        found += [scanned(surface, path, rng).points for path in paths(rng, ground, 3)]
+        found += [scan_surface(surface, path, rng).points for path in paths(rng, ground, 3)]
     return [points for points in found if len(points) >= 1500]
 
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from eda import AssembleConfig, assemble, save_assembly
 from eda.data import FractureConfig, FractureSource
-from eda.data.piece_files import read_pieces, sampled
-from eda.data.piece_folders import write_puzzles
+from eda.data.fracture import write_puzzles
+from eda.data.piece_files import read_pieces, sample_piece
 
 
 def broken_stone(folder: Path) -> Path:
     """A stone in two pieces, as meshes, in a folder."""
-    source = FractureSource(FractureConfig(min_pieces=2, max_pieces=2, kinds=("rough",)), seed=3, shapes=("stone",))
-    write_puzzles(source, 1, folder)
+    settings = FractureConfig(min_pieces=2, max_pieces=2, kinds=("rough",))
+    write_puzzles(FractureSource(settings, seed=3, shapes=("stone",), num_puzzles=1), folder)
     return next(path for path in folder.iterdir() if path.is_dir())
 
 
@@ -31,7 +31,7 @@ options = parser.parse_args()
 
 folder = options.folder or broken_stone(Path(tempfile.mkdtemp()))
 pieces = read_pieces([folder])  # meshes and clouds of any common format
-points, normals, oriented = zip(*[sampled(piece, 1500, np.random.default_rng(0)) for piece in pieces], strict=True)
+points, normals, oriented = zip(*[sample_piece(piece, 1500, np.random.default_rng(0)) for piece in pieces], strict=True)
 # Normals whose sign is not known are left out; they are then estimated.
 outward = [n if is_outward else None for n, is_outward in zip(normals, oriented, strict=True)]
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from eda import AssembleConfig, assemble, show_assembly
-from eda.data import FractureConfig, FractureSource, mesh_source
+from eda.data import FractureConfig, FractureSource, open_meshes
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("mesh", type=Path, nargs="?", help="a closed mesh: OBJ, PLY, STL, OFF or GLB")
@@ -23,8 +23,8 @@ options = parser.parse_args()
 
 # Break it. An example holds the pieces in their true places, as points with outward normals.
 settings = FractureConfig(min_pieces=options.pieces, max_pieces=options.pieces, num_points=6000)
-meshes = mesh_source(options.mesh) if options.mesh else None
-(example,) = FractureSource(settings, options.seed, shapes=("bust",), meshes=meshes)(0)
+meshes = open_meshes(options.mesh) if options.mesh else None
+example = FractureSource(settings, options.seed, shapes=("bust",), meshes=meshes)[0]
 clouds, normals = example.clouds(), example.clouds(example.normals)
 print(f"{example.name}: {example.num_pieces} pieces of {', '.join(str(len(cloud)) for cloud in clouds)} points")
 

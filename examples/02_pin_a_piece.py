@@ -16,7 +16,7 @@ parser.add_argument("--quick", action="store_true", help="fewer samples and step
 options = parser.parse_args()
 
 settings = FractureConfig(min_pieces=2, max_pieces=2, num_points=4000, kinds=("rough",))
-(example,) = FractureSource(settings, seed=3, shapes=("stone",))(0)
+example = FractureSource(settings, seed=3, shapes=("stone",))[0]
 clouds, normals = example.clouds(), example.clouds(example.normals)
 
 # The foot of the stone stands in a showcase: turned by 30 degrees, 2 units to the right.

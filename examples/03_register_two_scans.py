@@ -1,7 +1,7 @@
 """Register two scans that overlap: the motion that brings the second to the first.
 
 Scans show the same surface, instead of meeting at a break. No model is needed: features of the surface that both saw
-are matched (`pip install 'eda-assembly[scan]'`), and what matches is refined and judged by how well the surfaces agree.
+are matched (`pip install '.[scan]'`), and what matches is refined and judged by how well the surfaces agree.
 The model for scans of rooms, "scan-small", would add its samples: give it in place of "none". Without, a bust, a
 chair and a hammer come out right; a mug and a teapot, which look alike from both sides, about half a turn off.
 
@@ -22,7 +22,7 @@ options = parser.parse_args()
 
 # Two scanners look at a bust from the left and from the right, and each sees two thirds of it.
 settings = FractureConfig(min_pieces=2, max_pieces=2, num_points=4000 if options.quick else 8000, kinds=("rough",))
-(bust,) = FractureSource(settings, seed=7, shapes=("bust",))(0)
+bust = FractureSource(settings, seed=7, shapes=("bust",))[0]
 outer = ~bust.on_break
 points, normals = bust.points[outer].astype(float), bust.normals[outer].astype(float)
 sides = [points[:, 0] < np.quantile(points[:, 0], 0.67), points[:, 0] > np.quantile(points[:, 0], 0.33)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from eda import AssembleConfig, Eda, assemble
-from eda.data import FractureConfig, FractureSource, Plan, build, mesh_source
+from eda.data import FractureConfig, FractureSource, Plan, build, open_meshes
 from eda.recipes import fracture_small
 from eda.train import Watcher, join, train
 
@@ -26,9 +26,9 @@ steps, puzzles = (3, 8) if options.quick else (options.steps, options.puzzles)
 
 # Puzzles of two and three pieces. Training and test puzzles have different seeds.
 settings = FractureConfig(min_pieces=2, max_pieces=3, num_points=2400)
-meshes = mesh_source(options.meshes) if options.meshes else None
-source = FractureSource(settings, seed=1, shapes=("stone",), meshes=meshes)
-build(Plan(source, puzzles, source.description()), folder / "data")
+meshes = open_meshes(options.meshes) if options.meshes else None
+source = FractureSource(settings, seed=1, shapes=("stone",), meshes=meshes, num_puzzles=puzzles)
+build(Plan.from_source(source, source.description()), folder / "data")
 
 # A recipe is a whole config; replace what should differ.
 recipe = fracture_small()
@@ -44,7 +44,7 @@ with join() as ranks:
 
 # The model is one file, and `--model` of `eda assemble` takes it too.
 model = Eda.load(run / "model.safetensors")
-(unseen,) = FractureSource(settings, seed=2, shapes=("stone",), meshes=meshes)(0)
+unseen = FractureSource(settings, seed=2, shapes=("stone",), meshes=meshes)[0]
 tried = AssembleConfig(samples=2, steps=2) if options.quick else AssembleConfig()
 assembly = assemble(unseen.clouds(), unseen.clouds(unseen.normals), model=model, config=tried)
 print(f"{assembly.best.placed.sum()} of {unseen.num_pieces} pieces placed; the model is {run / 'model.safetensors'}")

@@ -14,7 +14,7 @@ options = parser.parse_args()
 
 # A stone in two pieces, and a piece of another one that does not belong.
 settings = FractureConfig(min_pieces=2, max_pieces=2, num_points=4000, kinds=("rough",))
-(stone,), (other,) = FractureSource(settings, seed=3, shapes=("stone",))(0), FractureSource(settings, seed=8)(1)
+stone, other = FractureSource(settings, seed=3, shapes=("stone",))[0], FractureSource(settings, seed=8)[1]
 clouds = [*stone.clouds(), other.clouds()[0]]
 normals = [*stone.clouds(stone.normals), other.clouds(other.normals)[0]]
 

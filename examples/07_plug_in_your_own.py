@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import eda
 from eda import SE3, Eda, EdaConfig, Pieces
 from eda.data import Example, Plan, build, open_examples, register_source
-from eda.evaluate import Sampling, check_equivariance, evaluate, sampled, summarize
+from eda.evaluate import NetworkAnswers, Sampling, check_equivariance, evaluate, scatter, summarize
 from eda.flow import Solver, Table, sample_noise
 from eda.nn.protocol import CustomNetwork
 from eda.train import DataConfig, OptimizerConfig, TrainConfig, Watcher, join, overridden, train
@@ -103,6 +103,7 @@ if __name__ == "__main__":
     # The file has the names and the settings, never code: this works where the names are registered.
     model = Eda.load(folder / "model.safetensors")
     print("keeps the laws of equivariance:", check_equivariance(model, draws=4).holds)
-    answers = sampled(model, open_examples("bricks:8"), Sampling(solver="midpoint", steps=10, repeats=1, points=100))
+    source = NetworkAnswers(model, Sampling(solver="midpoint", steps=10, repeats=1, points=100))
+    answers = source.answers(scatter(open_examples("bricks:8"), seed=0))
     for name, figures in summarize(evaluate(answers, "pairwise"))["metrics"].items():
         print(f"{name}: {figures['mean']:.3g} on average over 8 bricks")

@@ -25,7 +25,7 @@ def registries() -> Iterator[None]:
     import eda.recipes
 
     tables: list[dict] = [eda.nn.protocol.NETWORKS, eda.flow.NOISES, eda.flow.SOLVERS, eda.recipes.RECIPES]
-    tables.append(eda.data.sources._REGISTERED)
+    tables.append(eda.data.sources._SOURCES)
     before = [dict(table) for table in tables]
     yield
     for table, entries in zip(tables, before, strict=True):

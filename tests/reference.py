@@ -191,3 +191,12 @@ def looked(layer: nn.Module, places: Tensor, at: list[list[int]]) -> Tensor:
             place = place + layer.output(torch.cat(seen))
         rows.append(place + layer.feed(layer.norm_feed(place)))
     return torch.stack(rows)
+
+
+def kabsch(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """The rotation and the translation that fit, and the second singular value of the covariance."""
+    w = w / w.sum()
+    middle, goal = w @ x, w @ y
+    left, singular, right = np.linalg.svd((w[:, None] * (y - goal)).T @ (x - middle))
+    rotation = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right
+    return rotation, goal - rotation @ middle, singular[1]

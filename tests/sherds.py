@@ -4,7 +4,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from eda.assembly import Evidence, Fragment
-from eda.assembly.motion import act
+from eda.registration.rigid import act
 
 SIZE = np.array([1.8, 0.9, 0.7])  # of the block, cut across its length
 

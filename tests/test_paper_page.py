@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 PAGE = (TESTS.parent / "docs" / "paper.md").read_text(encoding="utf-8")
 QUOTED = sorted(set(re.findall(r"`([^`\n]+)`", PAGE)))
-TEST_FILES = [text for text in QUOTED if re.fullmatch(r"([a-z_]+/)?test_\w+\.py", text)]
+TEST_FILES = [text for text in QUOTED if re.fullmatch(r"([a-z_]+/)*test_\w+\.py", text)]
 SETTINGS = ("optimizer.", "data.augmentation", "data.points", "data.draws", "model.")
 NAMES = [
     text

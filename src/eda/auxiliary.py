@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from eda.graph import Pyramid
-from eda.nn import EdaNetwork, Tokens, judging_loss, matching_loss
+from eda.nn import EdaNetwork, Tokens, hypothesis_loss, matching_loss
 from eda.nn.protocol import AuxiliaryLoss, Labels
 from eda.pieces import Puzzle
 
@@ -38,9 +38,9 @@ def auxiliary_losses(
     if matching is not None:
         losses["matches"] = matching_loss(matching, puzzle.solution, labels.own)
     if matching is not None and network.motions is not None and with_flow:
-        proposed = network.propose(pyramid, matching)
-        arrangements = network.arrange(pyramid, proposed)
-        losses["motions"] = judging_loss(network.motions.judges, proposed, arrangements, puzzle.solution, labels.own)
+        hypotheses = network.hypothesize(pyramid, matching)
+        arrangements, scores = network.arrange(pyramid, hypotheses), network.motions.pair_scores
+        losses["motions"] = hypothesis_loss(scores, hypotheses, arrangements, puzzle.solution, labels.own)
     if network.config.time_in_encoder or not with_flow:
         return losses, None
     return losses, network.tokens(pyramid, levels, arrangements)

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from eda.auxiliary import auxiliary_losses, custom_auxiliary_losses
+from eda.calibration import Calibrations, calibration_values, calibrations_from
 from eda.errors import InputError
 from eda.field import EncodedEda, VelocityField, custom_velocities
-from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate, merge_pinned
+from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate
 from eda.flow.loss import Loss as FlowLoss
 from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
@@ -27,9 +28,12 @@ from eda.graph import Pyramid
 from eda.lie import SE3, so3
 from eda.model_config import EdaConfig
 from eda.model_file import read_model_file, write_model_file
-from eda.nn import EdaNetwork, NetworkConfig, Search, Tokens
+from eda.nn import EdaNetwork, NetworkConfig, Tokens
 from eda.nn.protocol import CustomNetwork, Labels
+from eda.piece_encoding import Encoding
 from eda.pieces import Pieces, Puzzle
+from eda.registration.arrangements import Search
+from eda.registration.rigid_groups import merge_pinned
 from eda.registry import look_up
 from eda.settings import check_choice, check_whole
 from eda.weights import path_of
@@ -59,6 +63,7 @@ class Eda(nn.Module):
     def __init__(self, config: EdaConfig | None = None, *, network: nn.Module | None = None, seed: int = 0) -> None:
         """A model with new weights, or around a `network` that exists and then replaces that of the config."""
         super().__init__()
+        self.calibrations: Calibrations | None = None  # of its assemblies' probabilities, once they were fitted
         config = config or EdaConfig()
         if network is not None:
             of_network = network.config if isinstance(network, EdaNetwork) else CustomNetwork.of(network)
@@ -233,8 +238,16 @@ class Eda(nn.Module):
             self.config.translation_weight,
         )
 
+    def encode(self, pieces: Pieces | Pyramid, pins: Mapping[int, SE3] | None = None) -> Encoding:
+        """What samples of the same pieces with the same pins share, and the break head too, if there are no pins."""
+        if isinstance(pieces, Pyramid):
+            return Encoding(self.network, pieces.pieces, pieces)
+        merged = merge_pinned(pieces, pins) if pins else None
+        rigid = merged.pieces if merged else pieces
+        return Encoding(self.network, rigid, self.pyramid(rigid), merged)
+
     @torch.no_grad()
-    def break_probability(self, pieces: Pieces | Pyramid, at: Pieces | None = None) -> Tensor:
+    def break_probability(self, pieces: Pieces | Pyramid | Encoding, at: Pieces | None = None) -> Tensor:
         """How likely every point lies on a break surface. -> (P,), in the order of the points that were given.
 
         The network looks at `pieces`, as dense as what it was trained on, and judges their points, or those of `at`:
@@ -242,21 +255,21 @@ class Eda(nn.Module):
         """
         if not isinstance(self.network, EdaNetwork):
             raise InputError("this network has no break head: only an EdaNetwork with break_head=True does")
-        pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
-        levels = self.network.descend(pyramid, pyramid.pieces.points.new_ones(pyramid.pieces.num_puzzles))
-        probability = torch.sigmoid(self.network.break_logits(pyramid, levels, at))
+        encoding = pieces if isinstance(pieces, Encoding) else self.encode(pieces)
+        pyramid = encoding.pyramid
+        probability = torch.sigmoid(self.network.break_logits(pyramid, encoding.levels, at))
         if at is not None:
             return probability
         return torch.empty_like(probability).index_copy_(0, pyramid.order, probability)
 
-    def sample(self, pieces: Pieces, samples: int = 1, **options: Any) -> SE3:
+    def sample(self, pieces: Pieces | Encoding, samples: int = 1, **options: Any) -> SE3:
         """`samples` assemblies of every puzzle, in one batch: poses (samples, N). Options as for `trajectory`."""
         return self.trajectory(pieces, samples, **options).final
 
     @torch.no_grad()
     def trajectory(
         self,
-        pieces: Pieces,
+        pieces: Pieces | Encoding,
         samples: int = 1,
         *,
         solver: str = "rk4",
@@ -275,14 +288,18 @@ class Eda(nn.Module):
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
         `search` says how a network that matches pieces looks for arrangements of the whole: by a beam search, greedily
-        (no alternatives are weighed), or not at all, so that the plain head decides.
+        (no alternatives are weighed), or not at all, so that the plain head decides. Several calls may share what
+        `encode` returns, which then has the pins.
         """
         check_choice("search", search, ("beam", "greedy", "none"))
         check_whole("samples", samples, 1, 2**31)
         check_whole("rounds", rounds, 1, 2**31)
-        merged = merge_pinned(pieces, pins) if pins else None
-        rigid = merged.pieces if merged else pieces
-        velocity_field = self.field(rigid, samples=samples, boldness=self.config.boldness, search=search)
+        if isinstance(pieces, Encoding) and pins:
+            raise InputError("give the pins to `encode`: what was encoded without them cannot be pinned")
+        encoding = pieces if isinstance(pieces, Encoding) else self.encode(pieces, pins)
+        rigid, merged = encoding.pieces, encoding.merged
+        encoded = encoding.tokens if search == "beam" else None  # what is encoded was searched by a beam
+        velocity_field = self._field(encoding.pyramid, samples, self.config.boldness, encoded, search)
         if noise is None:
             noise = self.sample_noise(rigid, samples, generator)
         if noise.shape != (samples, rigid.num_pieces):
@@ -299,16 +316,17 @@ class Eda(nn.Module):
             callback=callback,
         )
         poses = walked.poses.reshape(-1, samples, rigid.num_pieces)
-        return Trajectory(walked.taus, merged.restore(poses) if merged else poses)
+        return Trajectory(walked.taus, merged.expand(poses) if merged else poses)
 
     # -- on disk ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], *, dtype: torch.dtype | None = None) -> None:
-        """Write one safetensors file whose header carries the config as JSON; all of it, or nothing."""
+        """Write one safetensors file whose header carries config and calibrations as JSON; all of it, or nothing."""
         config = self.config
         if isinstance(config.network, CustomNetwork):
             config = dataclasses.replace(config, network=self._checked_custom(FilePath(path)))
-        write_model_file(FilePath(path), dataclasses.asdict(config), self.state_dict(), dtype)
+        calibration = None if self.calibrations is None else calibration_values(self.calibrations)
+        write_model_file(FilePath(path), dataclasses.asdict(config), self.state_dict(), dtype, calibration)
 
     def _checked_custom(self, path: FilePath) -> CustomNetwork:
         """The name and settings of a network from outside, by which `load` will make the same network again."""
@@ -329,7 +347,7 @@ class Eda(nn.Module):
         """
         file = read_model_file(path_of(FilePath(path)))
         try:
-            config = EdaConfig.from_dict(file.config)
+            config = EdaConfig.from_dict(_with_regime(file.config, file.version))
         except (InputError, TypeError) as error:
             raise InputError(f"{file.path}: the config of this model cannot be used: {error}") from error
         if isinstance(config.network, NetworkConfig):
@@ -342,7 +360,20 @@ class Eda(nn.Module):
             raise InputError(f"{file.path}: {error}") from error
         file.check_shapes(model.state_dict())
         model.load_state_dict(file.weights)
+        model.calibrations = calibrations_from(file.calibration, file.path)
         return model.to(device)
+
+
+def _with_regime(config: Any, version: int) -> Any:
+    """The config of a model file; that of a file of version 1, which names no regime, with the one it was used for.
+
+    A network with a break head was used for fractures, any other for scans.
+    """
+    if version > 1 or not isinstance(config, Mapping):
+        return config
+    network = config.get("network")
+    breaks = isinstance(network, Mapping) and network.get("break_head") is True
+    return {"regime": "fracture" if breaks else "scan", **config}
 
 
 load = Eda.load

@@ -9,8 +9,9 @@ from typing import Any
 
 from eda.errors import InputError
 from eda.flow import NOISES, TAU_SAMPLERS
-from eda.nn import NetworkConfig
+from eda.nn import NetworkConfig, upgrade_settings
 from eda.nn.protocol import CustomNetwork
+from eda.regime import REGIMES, Regime
 from eda.registry import look_up
 from eda.settings import check_choice, check_positive, check_switch, check_whole
 
@@ -27,10 +28,11 @@ class EdaConfig:
     break_weight: float = 0.3  # of the break head's cross-entropy, where the network has one
     match_weight: float = 1.0  # of the cross-entropy of matched places, where the network matches any
     judge_weight: float = 1.0  # of the cross-entropy of judged motions, where the network proposes any
-    boldness: float = 1.0  # samples are of the density to this power, as far as motions are proposed (nn/motions.py)
+    boldness: float = 1.0  # the inverse temperature at which arrangements are sampled (nn/pose_field.py)
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
+    regime: Regime = "fracture"  # the kind of pieces that it is for
 
     def __post_init__(self) -> None:
         look_up(NOISES, "noise", self.noise)
@@ -44,6 +46,7 @@ class EdaConfig:
         check_whole("num_points", self.num_points, 1, 2**40)
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
+        check_choice("regime", self.regime, REGIMES)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:
@@ -51,6 +54,8 @@ class EdaConfig:
         settings = _only_fields(EdaConfig, values)
         network = settings.pop("network", {})
         kind = network_config_kind(network)
+        if kind is NetworkConfig and isinstance(network, Mapping):
+            network = upgrade_settings(network)
         return EdaConfig(network=kind(**_only_fields(kind, network)), **settings)
 
 

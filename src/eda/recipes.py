@@ -57,13 +57,15 @@ _ABLATION = NetworkConfig(
 def breaking_bad() -> TrainConfig:
     """The paper's Breaking Bad: everyday objects in 2 to 8 pieces."""
     data = DataConfig(points_per_batch=160_000)
-    return TrainConfig(EdaConfig(NetworkConfig(), noise_std=0.4, num_points=10_000), OptimizerConfig(), data)
+    return TrainConfig(
+        EdaConfig(NetworkConfig(), noise_std=0.4, num_points=10_000, regime="fracture"), OptimizerConfig(), data
+    )
 
 
 def threedmatch() -> TrainConfig:
     """The paper's 3DMatch and 3DLoMatch: pairs of indoor scans, randomly cropped."""
     data = DataConfig(points_per_batch=160_000, augmentation=_CROPPED)
-    return TrainConfig(EdaConfig(_SCANS, noise_std=0.2, num_points=10_000), OptimizerConfig(), data)
+    return TrainConfig(EdaConfig(_SCANS, noise_std=0.2, num_points=10_000, regime="scan"), OptimizerConfig(), data)
 
 
 def threedzeromatch() -> TrainConfig:
@@ -75,7 +77,7 @@ def threedzeromatch() -> TrainConfig:
 def kitti3() -> TrainConfig:
     """The paper's Eda-3 on KITTI: sequences of 2 to 3 lidar scans."""
     data = DataConfig(points_per_batch=160_000, max_pieces=(3,), augmentation=_CROPPED)
-    return TrainConfig(EdaConfig(_SCANS, noise_std=0.8, num_points=15_000), OptimizerConfig(), data)
+    return TrainConfig(EdaConfig(_SCANS, noise_std=0.8, num_points=15_000, regime="scan"), OptimizerConfig(), data)
 
 
 def kitti4() -> TrainConfig:
@@ -96,11 +98,11 @@ def fracture_small() -> TrainConfig:
         time_in_encoder=False,
         break_head=True,
         match_width=64,
-        match_mates=True,
+        matching="complementary",
         spacing=0.057,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.5, tau_sampler="uniform", boldness=16.0, num_points=1600),
+        EdaConfig(network, noise_std=0.5, tau_sampler="uniform", boldness=16.0, num_points=1600, regime="fracture"),
         OptimizerConfig(steps=4_000, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
         DataConfig(points_per_batch=12_800, draws=4, max_pieces=(8,)),
         WatchConfig(checkpoint_every=100),
@@ -121,7 +123,7 @@ def scan_small() -> TrainConfig:
         spacing=0.07,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.64, tau_sampler="uniform", boldness=6.0, num_points=1000),
+        EdaConfig(network, noise_std=0.64, tau_sampler="uniform", boldness=6.0, num_points=1000, regime="scan"),
         OptimizerConfig(steps=3_600, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
         DataConfig(
             points_per_batch=8_000, draws=4, augmentation=Augmentation(keep=0.65, mirror=0.5, noise=0.02, tilt=0.1)

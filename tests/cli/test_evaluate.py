@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import trimesh
 import typer
-from shapes import TINY_NETWORK, lumpy_cloud
 from support.claimed_answers import FakeAssembler
+from support.shapes import TINY_NETWORK, lumpy_cloud
 from typer.testing import CliRunner
 
 from eda import Eda, EdaConfig, InputError, Pieces
@@ -245,7 +245,7 @@ def test_breaks_are_measured_as_by_hand(run, labelled_dataset, break_model_file)
     report, model = json.loads(output), Eda.load(break_model_file)
     areas = []
     for example in Dataset(labelled_dataset):
-        thin = example.thinned(60)
+        thin = example.downsample(60)
         pieces = Pieces.from_clouds(thin.clouds(), thin.clouds(thin.normals))  # the head does not see turns
         probability, wanted = model.break_probability(pieces).numpy(), thin.on_break
         areas.append((probability[wanted][:, None] > probability[~wanted][None]).mean())
@@ -320,14 +320,14 @@ def test_exported_inputs_can_be_read_as_pieces(run, dataset, tmp_path):
         (["--data", "DATA", "--model", "MODEL", "--by", "colour"], "--by must be one of"),
         (["--data", "DATA", "--model", "MODEL", "--foreign", "2"], "--foreign"),
         (["--data", "fracture:puzzles"], "KEY=VALUE"),
-        (["--data", "fracture:puzzles=few"], "puzzles=few: expected something like 1"),
+        (["--data", "fracture:puzzles=few"], "puzzles must be a whole number, such as 100, got 'few'"),
         (["--data", "fracture:puzzles=0"], "puzzles must be a whole number"),
         (["--data", "fracture:seed=-1"], "seed must be a whole number"),
         (["--data", "fracture:shapes=unicorn"], "unicorn"),
         (["--data", "fracture:meshes=nowhere"], "nowhere"),
-        (["--data", "fracture:colour=blue"], "no setting colour"),
-        (["--data", "ply:nowhere"], "nowhere: not there"),
-        (["--data", "ply:DATA,split=all,colour=blue"], "no option 'colour'"),
+        (["--data", "fracture:colour=blue"], "fracture has no setting 'colour'"),
+        (["--data", "folders:nowhere"], "nowhere: not there"),
+        (["--data", "folders:DATA,split=all,colour=blue"], "no setting 'colour'"),
     ],
 )
 def test_bad_input_exits_with_2(run, dataset, model_file, tmp_path, monkeypatch, arguments, message):
@@ -394,7 +394,7 @@ def test_a_reader_is_a_source(tmp_path):
     folder.mkdir(parents=True)
     for i in range(2):
         trimesh.creation.box().apply_translation((2 * i, 0, 0)).export(folder / f"part_00{i}.ply")
-    (example,) = open_examples(f"ply:{folder.parent},num_points=200,seed=3")
+    (example,) = open_examples(f"folders:{folder.parent},num_points=200,seed=3")
     assert example.name == "pot"
     assert len(example.points) == pytest.approx(200, abs=40)
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("registries")
 
 PLUGIN = '''
 import eda
-from datasets import lumpy_example
+from support.datasets import lumpy_example
 from eda.data import register_source
 from eda.flow import Solver, Table, sample_noise
 from eda.recipes import RECIPES
@@ -112,5 +112,5 @@ def test_a_source_that_is_taken_is_an_input_error():
     from eda.data import register_source
 
     for kind in ("fracture", "kitti"):
-        with pytest.raises(InputError, match=f"source called '{kind}' exists already"):
+        with pytest.raises(InputError, match=f"the source '{kind}' exists already"):
             register_source(kind, lambda text: [])

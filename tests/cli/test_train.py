@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from datasets import command_of, dataset_of, lumpy_example, tiny_run
 from disks import full_disk
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from support.commands import run_command
+from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
 from typer.testing import CliRunner
 
 import eda.cli
@@ -167,6 +167,22 @@ def test_the_folder_of_another_run_is_refused(dataset, tmp_path, no_training):
     assert (tmp_path / "run" / "config.json").read_bytes() == before
     assert run("--set", "watch.log_every=7").exit_code == 0, "how often one hears of a run may change"
     assert len(no_training) == 2
+
+
+def test_a_run_of_before_settings_were_renamed_goes_on(dataset, tmp_path, no_training):
+    given = ("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path)
+    assert invoke(*given).exit_code == 0
+    record = json.loads((tmp_path / "config.json").read_text())
+    network = record["config"]["model"]["network"]
+    del network["matching"]
+    network |= {"match_mates": False, "pair_width": 0, "pair_level": 1, "pair_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    assert invoke(*given).exit_code == 0
+    network["pair_width"] = 8
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    error = invoke(*given).exception
+    assert isinstance(error, InputError)
+    assert f"{tmp_path}: holds a run with other settings (pair_width is 8" in str(error)
 
 
 @pytest.mark.parametrize("record", [b"{", b"{}", b"\xff"])

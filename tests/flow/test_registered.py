@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, seeded
+from support.shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, seeded
 from support.tiny_models import poses_of
 
 from eda import SE3, Eda, EdaConfig, InputError, register_noise, register_solver
@@ -103,13 +103,14 @@ def test_a_step_function_of_ones_own_is_used():
 
 
 def test_a_solver_serves_the_model_and_the_evaluation():
-    from eda.evaluate import Sampling, sampled
+    from eda.evaluate import NetworkAnswers, Sampling, scatter
 
     register_solver("midpoint", Solver(MIDPOINT))
     model = Eda(EdaConfig(TINY_NETWORK))
-    from datasets import lumpy_example
+    from support.datasets import lumpy_example
 
-    (answer,) = sampled(model, [lumpy_example(0, 2, 20)], Sampling(solver="midpoint", steps=2, points=40))
+    source = NetworkAnswers(model, Sampling(solver="midpoint", steps=2, points=40))
+    (answer,) = source.answers(scatter([lumpy_example(0, 2, 20)], 0))
     assert answer.poses.shape == (3, 1, 2)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from reference import haar_rotations, stirred, turned
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 from torch import Tensor, nn
 
 from eda import NetworkConfig

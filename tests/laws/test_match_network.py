@@ -5,23 +5,32 @@ from dataclasses import replace
 
 import pytest
 import torch
-from matchers import CASES, field_of, known, proposed, ragged
-from places import MATCHED, assert_near, model_of, piece_alone, poses_of, puzzle_of, times_of, with_and_without_mates
 from reference import haar_rotations
-from shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.matching_networks import CASES, field_of, known, proposed, ragged
+from support.shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.soft_matches import (
+    MATCHED,
+    assert_near,
+    model_of,
+    of_both_kinds,
+    piece_alone,
+    poses_of,
+    puzzle_of,
+    times_of,
+)
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, load
-from eda.nn.arrangements import Arrangements, arrange
+from eda.registration.arrangements import Arrangements, arrange
 
 COUNTS = [3, 2, 5]
 # Where some pieces are not arranged, or what stirs the weights of judges leaves them little to say.
 SILENT = {
     "no normals",
-    "no normals, mates",
+    "no normals, complementary",
     "with a path of pairs and a break head",
     "sparse pieces",
-    "sparse pieces, mates",
+    "sparse pieces, complementary",
     "pieces too sparse for any motion",
 }
 in_all_cases = pytest.mark.parametrize("case", CASES)
@@ -34,7 +43,7 @@ def test_the_field_of_moved_pieces_is_the_field_moved(case):
     """v_hX(g h^-1) = v_X(g) h^-1 for all h in SE(3)^N."""
     model, pieces, g, field = known(case)
     h = poses_of(10, seed=1, spread=3.0)
-    assert_near(field_of(model, pieces.moved(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
+    assert_near(field_of(model, pieces.move(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
 
 
 @in_all_cases
@@ -52,7 +61,7 @@ def test_the_field_follows_the_order_of_pieces_and_does_not_see_that_of_points(c
     rows = torch.cat([row[torch.randperm(len(row), generator=seeded())] for row in rows])
     shuffled = replace(pieces, points=pieces.points[rows], normals=pieces.normals[rows])
     order = torch.tensor([1, 2, 0, 4, 3, 8, 5, 9, 7, 6])
-    assert_near(field_of(model, shuffled.permuted(order), poses[order]), field[order], 1e-8)
+    assert_near(field_of(model, shuffled.permute(order), poses[order]), field[order], 1e-8)
 
 
 @in_all_cases
@@ -66,11 +75,11 @@ def test_a_puzzle_does_not_see_its_batch_companions(case):
     ("case", "arrangements", "placed"),
     [
         ("as it is", [12, 18, 12], [3, 2, 5]),
-        ("mates", [12, 32, 12], [3, 2, 5]),
+        ("complementary", [12, 32, 12], [3, 2, 5]),
         ("small pieces", [12, 25, 12], [3, 2, 5]),
-        ("small pieces, mates", [12, 32, 12], [3, 2, 5]),
+        ("small pieces, complementary", [12, 32, 12], [3, 2, 5]),
         ("sparse pieces", [0, 0, 8], [0, 0, 4]),
-        ("sparse pieces, mates", [0, 0, 7], [0, 0, 4]),
+        ("sparse pieces, complementary", [0, 0, 7], [0, 0, 4]),
         ("pieces too sparse for any motion", [0, 0, 0], [0, 0, 0]),
     ],
 )
@@ -79,8 +88,8 @@ def test_the_cases_are_what_they_are_said_to_be(case, arrangements, placed):
     """How many arrangements the puzzles have, and how many pieces these place."""
     model, pieces, *_ = known(case)
     found = model.network.encode(model.pyramid(pieces), None).arrangements
-    each = [of[holds].sum(1) for of, holds in zip(found.placed.T.split(COUNTS, dim=1), found.holds, strict=True)]
-    assert found.holds.sum(1).tolist() == arrangements
+    each = [of[holds].sum(1) for of, holds in zip(found.placed.T.split(COUNTS, dim=1), found.valid, strict=True)]
+    assert found.valid.sum(1).tolist() == arrangements
     assert [set(counts.tolist()) for counts in each] == [{count} if count else set() for count in placed]
 
 
@@ -99,10 +108,10 @@ def test_a_velocity_sees_where_pieces_are_and_the_time_of_its_own_puzzle_only():
 # -- the path in the network -------------------------------------------------------------------------------
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once_for_all_times(mates):
-    model, pieces = model_of(match_mates=mates), Pieces.collate(ragged()).moved(poses_of(10, 7))
+def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once_for_all_times(complementary):
+    model, pieces = model_of(complementary=complementary), Pieces.collate(ragged()).move(poses_of(10, 7))
     early, late = (
         model.network.encode(model.pyramid(pieces), torch.full((3,), tau, dtype=torch.float64)).arrangements
         for tau in (0.1, 0.9)
@@ -111,13 +120,15 @@ def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once
     clouds = pieces.points.split(pieces.sizes.tolist())
     assert_near(early.centers, torch.stack([cloud.mean(0) for cloud in clouds]))
     centers = early.centers.split(COUNTS)
-    judges = model.network.motions.judges
+    judges = model.network.motions.pair_scores
     alone = [arrange(of, at, judges) for of, at in zip(proposed(model, pieces), centers, strict=True)]
     expected = Arrangements.cat(alone)
-    lying = expected.both[..., None, None]  # as pieces see each other: frames mean nothing beyond one arrangement
-    assert_near(early.motion.matrix() * lying, expected.motion.matrix() * lying, 1e-8)
-    assert_near(early.evidence, expected.evidence, 1e-8)
-    for name in ("placed", "holds", "joined", "first", "second", "counts"):
+    lying = expected.both_placed[
+        ..., None, None
+    ]  # as pieces see each other: frames mean nothing beyond one arrangement
+    assert_near(early.T_second_first.matrix() * lying, expected.T_second_first.matrix() * lying, 1e-8)
+    assert_near(early.features, expected.features, 1e-8)
+    for name in ("placed", "valid", "is_joint", "first", "second", "counts"):
         assert torch.equal(getattr(early, name), getattr(expected, name)), name
 
 
@@ -126,7 +137,7 @@ def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once
 def test_arrangements_have_a_say_in_every_velocity_unless_the_rest_outweighs_them(case):
     """Then all is what a network of the same weights without them says."""
     model, pieces, poses, field = known(case)
-    plain = Eda(EdaConfig(replace(model.config.network, match_width=0, match_mates=False))).double()
+    plain = Eda(EdaConfig(replace(model.config.network, match_width=0, matching="overlap"))).double()
     mute = model_of(**CASES[case][0])
     own = plain.state_dict().keys()
     plain.load_state_dict({name: weight for name, weight in model.state_dict().items() if name in own})
@@ -141,9 +152,9 @@ def test_arrangements_have_a_say_in_every_velocity_unless_the_rest_outweighs_the
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("level", "mates"), [(1, False), (2, False), (1, True)])
-def test_the_smallest_pieces_have_finite_velocities_and_gradients(mates, dtype, level):
-    model, puzzle = model_of(match_level=level, match_mates=mates).to(dtype), lumpy_puzzle(3, 4)
+@pytest.mark.parametrize(("level", "complementary"), [(1, False), (2, False), (1, True)])
+def test_the_smallest_pieces_have_finite_velocities_and_gradients(complementary, dtype, level):
+    model, puzzle = model_of(match_level=level, complementary=complementary).to(dtype), lumpy_puzzle(3, 4)
     sizes = [cloud[:4] for cloud in puzzle.pieces.points.split(puzzle.pieces.sizes.tolist())]
     normals = [n[:4] for n in puzzle.pieces.normals.split(puzzle.pieces.sizes.tolist())]
     pieces = Pieces.from_clouds([c.numpy() for c in sizes], [n.numpy() for n in normals], dtype=dtype)
@@ -158,14 +169,14 @@ def test_the_smallest_pieces_have_finite_velocities_and_gradients(mates, dtype, 
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
 
 
-@with_and_without_mates
-def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(mates):
-    model, alone, pair = model_of(match_mates=mates), piece_alone(40), puzzle_of([60, 50, 44])
+@of_both_kinds
+def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(complementary):
+    model, alone, pair = model_of(complementary=complementary), piece_alone(40), puzzle_of([60, 50, 44])
     both, poses = Pieces.collate([alone, pair]), poses_of(4)
     field = field_of(model, both, poses)
     assert_near(field[1:], field_of(model, pair, poses[1:], times_of(both)[1:]), 1e-9)
     assert_near(field[:1], field_of(model, alone, poses[:1], times_of(both)[:1]), 1e-9)
-    mute = model_of(match_mates=mates)
+    mute = model_of(complementary=complementary)
     nn.init.constant_(mute.network.motions.none, 400.0)
     assert_near(field[:1], field_of(mute, alone, poses[:1], times_of(both)[:1]), 1e-9)
     for pieces, count in ((alone, 1), (both, 4)):
@@ -179,32 +190,32 @@ def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(mate
 # -- normals and precision ---------------------------------------------------------------------------------
 
 
-@with_and_without_mates
+@of_both_kinds
 @torch.no_grad()
-def test_a_network_without_normals_takes_pieces_with_and_without_and_sees_no_difference(mates):
-    model, poses = model_of(normals="absent", match_mates=mates), poses_of(3)
+def test_a_network_without_normals_takes_pieces_with_and_without_and_sees_no_difference(complementary):
+    model, poses = model_of(normals="absent", complementary=complementary), poses_of(3)
     bare, other = (puzzle_of([60, 50, 41], normals=normals) for normals in (False, True))
     assert_near(field_of(model, other, poses), field_of(model, bare, poses), 1e-12)
     with pytest.raises(InputError, match="normals"):
-        field_of(model_of(match_mates=mates), bare, poses)
+        field_of(model_of(complementary=complementary), bare, poses)
 
 
-def single(mates: bool = True) -> tuple[Eda, Pieces, SE3]:
-    model, pieces = model_of(match_mates=mates).float(), puzzle_of([60, 50, 44]).to(dtype=torch.float32)
+def single(complementary: bool = True) -> tuple[Eda, Pieces, SE3]:
+    model, pieces = model_of(complementary=complementary).float(), puzzle_of([60, 50, 44]).to(dtype=torch.float32)
     return model, pieces, poses_of(3).to(torch.float32)
 
 
-@with_and_without_mates
-def test_autocast_changes_no_bit_of_the_field(mates):
-    model, pieces, poses = single(mates)
+@of_both_kinds
+def test_autocast_changes_no_bit_of_the_field(complementary):
+    model, pieces, poses = single(complementary)
     expected = model.velocity(pieces, poses, 0.4)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(model.velocity(pieces, poses, 0.4), expected)
 
 
-@with_and_without_mates
-def test_autocast_changes_no_bit_of_what_is_learned_beside_the_flow(mates):
-    model, pieces, poses = single(mates)
+@of_both_kinds
+def test_autocast_changes_no_bit_of_what_is_learned_beside_the_flow(complementary):
+    model, pieces, poses = single(complementary)
     expected = model.loss(Puzzle(pieces, poses), generator=seeded())
     with torch.autocast("cpu", torch.bfloat16):
         found = model.loss(Puzzle(pieces, poses), generator=seeded())
@@ -215,9 +226,9 @@ def test_autocast_changes_no_bit_of_what_is_learned_beside_the_flow(mates):
 # -- files and settings ------------------------------------------------------------------------------------
 
 
-@with_and_without_mates
-def test_a_model_that_matches_comes_back_from_its_file(tmp_path, mates):
-    model = model_of(7.0, match_level=2, match_layers=1, match_mates=mates).float()
+@of_both_kinds
+def test_a_model_that_matches_comes_back_from_its_file(tmp_path, complementary):
+    model = model_of(7.0, match_level=2, match_layers=1, complementary=complementary).float()
     model = Eda(replace(model.config, judge_weight=0.4))
     model.save(tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
@@ -235,8 +246,8 @@ def test_a_model_that_matches_comes_back_from_its_file(tmp_path, mates):
         ({"match_level": 3}, "match_level is 3, but there are 2 levels"),
         ({"match_level": 0}, "match_level must be a whole number from 1"),
         ({"match_layers": -1}, "match_layers must be a whole number from 0"),
-        ({"match_mates": 1}, "match_mates must be"),
-        ({"match_mates": True, "normals": "unoriented"}, "match_mates needs normals that point outward"),
+        ({"matching": "mates"}, "matching must be one of overlap, complementary"),
+        ({"matching": "complementary", "normals": "unoriented"}, "matching=.complementary. needs outward normals"),
         ({"time_in_encoder": True}, "match_width needs time_in_encoder=False"),
     ],
 )

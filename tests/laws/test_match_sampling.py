@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from matchers import MATES, known, ragged
-from places import assert_near, model_of, poses_of, puzzle_of, times_of, with_and_without_mates
-from shapes import lumpy_puzzle, seeded
+from support.matching_networks import COMPLEMENTARY, known, ragged
+from support.shapes import lumpy_puzzle, seeded
+from support.soft_matches import assert_near, model_of, of_both_kinds, poses_of, puzzle_of, times_of
 
 from eda import Eda, Pieces
 
@@ -27,7 +27,7 @@ def bold(boldness: float, by_weight: bool = False, **settings: object) -> Eda:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "settings"), [([60, 71], {}), ([60, 71], {"free_network": True}), ([60, 71, 48, 40], MATES)]
+    ("sizes", "settings"), [([60, 71], {}), ([60, 71], {"free_network": True}), ([60, 71, 48, 40], COMPLEMENTARY)]
 )
 @torch.no_grad()
 def test_samples_are_drawn_as_boldly_as_is_set(sizes, settings):
@@ -45,8 +45,8 @@ def test_samples_are_drawn_as_boldly_as_is_set(sizes, settings):
 @torch.no_grad()
 def test_velocity_and_loss_are_not_bold():
     """They are what is learned; a field is, unless it is asked for more."""
-    timid, brave = bold(1.0, **MATES), bold(30.0, **MATES)
-    _, pieces, poses, _ = known("mates")
+    timid, brave = bold(1.0, **COMPLEMENTARY), bold(30.0, **COMPLEMENTARY)
+    _, pieces, poses, _ = known("complementary")
     tau = times_of(pieces)
     velocity = brave.velocity(pieces, poses, tau)
     assert torch.equal(velocity, timid.velocity(pieces, poses, tau))
@@ -62,7 +62,7 @@ def test_velocity_and_loss_are_not_bold():
 
 def test_samples_at_any_times_are_those_of_one_at_a_time():
     """One field, called at equal times, at other equal ones, at different ones, and at the first again."""
-    model, pieces = model_of(**MATES), Pieces.collate(ragged()[:2])
+    model, pieces = model_of(**COMPLEMENTARY), Pieces.collate(ragged()[:2])
     field, N = model.field(pieces, samples=3), pieces.num_pieces
     poses, together = poses_of(3 * N), times_of(pieces).repeat(3, 1)
     apart = torch.rand(3, 2, generator=seeded(), dtype=torch.float64)
@@ -81,10 +81,10 @@ def test_assemblies_of_one_call_are_those_of_one_at_a_time():
         assert_near(together[k], model.sample(pieces, noise=noise[k : k + 1], steps=2).matrix()[0], 1e-7)
 
 
-@with_and_without_mates
+@of_both_kinds
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_three_pieces_are_sampled_to_finite_poses(mates, dtype):
-    model, pieces = model_of(8.0, match_mates=mates).to(dtype), puzzle_of([60, 71, 48]).to(dtype=dtype)
+def test_three_pieces_are_sampled_to_finite_poses(complementary, dtype):
+    model, pieces = model_of(8.0, complementary=complementary).to(dtype), puzzle_of([60, 71, 48]).to(dtype=dtype)
     found = model.sample(pieces, 2, steps=3, generator=seeded())
     assert found.shape == (2, 3)
     assert found.rotation.dtype == dtype

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from matchers import matched, proposed, ragged
-from places import assert_near, drawn, model_of, poses_of, times_of, with_and_without_mates
-from shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
+from support.matching_networks import matched, proposed, ragged
+from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
+from support.soft_matches import assert_near, drawn, model_of, of_both_kinds, poses_of, times_of
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
-from eda.nn.matching import matching_loss
-from eda.nn.motions import judging_loss
+from eda.nn.correspondences import matching_loss
+from eda.nn.pose_field import hypothesis_loss
 from eda.nn.protocol import Labels
 
 
@@ -30,9 +30,9 @@ def solvable(model: Eda) -> Puzzle:
     return Puzzle(pieces, model.network.encode(model.pyramid(pieces), None).arrangements.poses[:, 0])
 
 
-@with_and_without_mates
-def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weights(mates):
-    model, own, found = model_of(match_mates=mates), torch.tensor([True, True, False]), []
+@of_both_kinds
+def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weights(complementary):
+    model, own, found = model_of(complementary=complementary), torch.tensor([True, True, False]), []
     puzzle = solvable(model)
     heavy = Eda(replace(model.config, match_weight=2.5, judge_weight=3.5)).double()
     heavy.load_state_dict(model.state_dict())
@@ -42,7 +42,7 @@ def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weight
         assert_near(light.matches, matching_loss(matched(model, puzzle.pieces), puzzle.solution, belongs))
         arrangements = network.encode(model.pyramid(puzzle.pieces), None).arrangements
         motions = proposed(model, puzzle.pieces)
-        judged = judging_loss(network.motions.judges, motions, arrangements, puzzle.solution, belongs)
+        judged = hypothesis_loss(network.motions.pair_scores, motions, arrangements, puzzle.solution, belongs)
         assert_near(light.motions, judged)
         assert_near(light.total, 2 * light.rotation + light.translation + light.matches + light.motions)
         assert_near(weighed.total - light.total, 1.5 * light.matches + 2.5 * light.motions)
@@ -52,7 +52,7 @@ def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weight
 
 
 def test_breaks_and_matches_are_learned_from_one_pass_and_change_nothing_of_each_other():
-    model, puzzle = model_of(pair_width=8, break_head=True, match_mates=True), lumpy_puzzle(3, 48)
+    model, puzzle = model_of(break_head=True, matching="complementary"), lumpy_puzzle(3, 48)
     on_break = torch.rand(len(puzzle.pieces.points), generator=seeded()) < 0.4
     plain, both = (model.loss(puzzle, labels=Labels(labels), generator=seeded()) for labels in (None, on_break))
     assert plain.breaks is None
@@ -79,12 +79,12 @@ def taught(model: Eda, what: Tensor) -> set[str]:
     return {".".join(name.split(".")[: 2 if name.startswith(("down", "motions")) else 1]) for name in learned}
 
 
-@with_and_without_mates
-def test_places_are_learned_from_matches_alone_and_arrangements_from_judgements_and_the_flow(mates):
-    model, puzzle = model_of(match_mates=mates), overlapping()
+@of_both_kinds
+def test_places_are_learned_from_matches_alone_and_arrangements_from_judgements_and_the_flow(complementary):
+    model, puzzle = model_of(complementary=complementary), overlapping()
     loss = model.loss(puzzle, draws=2, generator=seeded())
     before = {"embedding", "down.0", "matcher"}
-    weighing = {"motions.judge", "motions.beside"} if mates else {"motions.judge"}
+    weighing = {"motions.judge", "motions.beside"} if complementary else {"motions.judge"}
     assert taught(model, loss.matches) == before
     assert taught(model, loss.motions) == weighing
     flow = taught(model, loss.rotation + loss.translation)
@@ -92,9 +92,9 @@ def test_places_are_learned_from_matches_alone_and_arrangements_from_judgements_
     assert taught(model, loss.total) == before | flow
 
 
-@with_and_without_mates
-def test_the_velocity_teaches_every_part_of_what_weighs(mates):
-    model, pieces = model_of(match_mates=mates), Pieces.collate(ragged())
+@of_both_kinds
+def test_the_velocity_teaches_every_part_of_what_weighs(complementary):
+    model, pieces = model_of(complementary=complementary), Pieces.collate(ragged())
     out = model.network(model.pyramid(pieces), poses_of(10), times_of(pieces))
     names, parameters = zip(*model.network.motions.named_parameters(), strict=True)
     gradients = torch.autograd.grad((out * drawn(10, 6)).sum(), parameters)
@@ -105,10 +105,10 @@ def test_the_velocity_teaches_every_part_of_what_weighs(mates):
 
 
 @pytest.mark.parametrize("break_head", [False, True])
-@with_and_without_mates
-def test_without_draws_only_breaks_and_matches_are_learned(mates, break_head):
+@of_both_kinds
+def test_without_draws_only_breaks_and_matches_are_learned(complementary, break_head):
     """And as with draws; nothing is arranged, and nobody draws a number."""
-    model, puzzle = model_of(match_mates=mates, break_head=break_head, pair_width=8), overlapping()
+    model, puzzle = model_of(complementary=complementary, break_head=break_head), overlapping()
     on_break = torch.rand(len(puzzle.pieces.points), generator=seeded()) < 0.4
     labels = Labels(on_break, torch.tensor([True, True, False]))
     model.network.propose = model.network.arrange = model.network.tokens = None  # whoever asks for them is wrong
@@ -117,7 +117,7 @@ def test_without_draws_only_breaks_and_matches_are_learned(mates, break_head):
     assert torch.equal(generator.get_state(), seeded().get_state())
     assert found.motions is None
     assert found.rotation == found.translation == 0
-    other = model_of(match_mates=mates, break_head=break_head, pair_width=8)
+    other = model_of(complementary=complementary, break_head=break_head)
     expected = other.loss(puzzle, draws=1, labels=labels, generator=seeded())
     assert_near(found.matches, expected.matches, 1e-12)
     assert (found.breaks is None) == (not break_head)

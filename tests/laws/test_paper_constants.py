@@ -11,8 +11,8 @@ import torch
 
 from eda import Eda, EdaConfig, NetworkConfig
 from eda.data.augment import Augmentation
-from eda.data.breaking_bad import BreakingBad
-from eda.data.kitti import SPLITS, Kitti
+from eda.data.readers.breaking_bad import BreakingBad
+from eda.data.readers.kitti import SPLITS, Kitti
 from eda.flow import NOISES, SOLVERS, TAU_SAMPLERS
 from eda.flow.noise import sample_noise
 from eda.flow.solver import products

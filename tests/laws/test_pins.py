@@ -1,17 +1,18 @@
-"""Known poses: one only moves the finished assembly; several make their pieces one rigid piece."""
+"""PairScorer poses: one only moves the finished assembly; several make their pieces one rigid piece."""
 
 import math
 
 import pytest
 import torch
 from reference import random_motions
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 
 from eda import Eda, EdaConfig, NetworkConfig
 from eda.errors import InputError
-from eda.flow import merge_pinned, sample_noise
+from eda.flow import sample_noise
 from eda.lie import SE3
 from eda.pieces import Pieces
+from eda.registration.rigid_groups import merge_pinned
 
 COUNTS = (3, 4)
 TOTAL = sum(COUNTS)
@@ -57,7 +58,7 @@ def distances(points: torch.Tensor) -> torch.Tensor:
 
 def members(merged, part: int) -> list[int]:
     """The original pieces of a merged one."""
-    return [i for i, other in enumerate(merged.part_of.tolist()) if other == part]
+    return [i for i, other in enumerate(merged.groups.group.tolist()) if other == part]
 
 
 def expected_groups(pinned: tuple[int, ...]) -> list[list[int]]:
@@ -125,7 +126,7 @@ def test_poses_of_merged_pieces_place_the_same_points(pinned):
     pieces = batch()
     merged = merge_pinned(pieces, pins_of(pinned))
     drawn = poses(merged.pieces.num_pieces, seed=9)
-    ours, theirs = pieces.moved(merged.restore(drawn)), merged.pieces.moved(drawn)
+    ours, theirs = pieces.move(merged.expand(drawn)), merged.pieces.move(drawn)
     by_piece = clouds(pieces, ours.points)
     groups = expected_groups(pinned)
     for b in (0, 1):
@@ -143,7 +144,7 @@ def test_poses_of_merged_pieces_place_the_same_points(pinned):
 def test_pinned_poses_come_back_to_the_last_bit(pinned, dtype):
     pins = pins_of(pinned)
     merged = merge_pinned(batch(dtype), pins)
-    restored = merged.restore(poses(merged.pieces.num_pieces, seed=9).to(dtype))
+    restored = merged.expand(poses(merged.pieces.num_pieces, seed=9).to(dtype))
     assert restored.rotation.dtype == dtype
     for i in pinned:
         assert torch.equal(restored[i].rotation, pins[i].rotation.to(dtype))
@@ -156,15 +157,15 @@ def test_unpinned_pieces_keep_their_place_beside_the_pinned_ones(pinned):
     pins = pins_of(pinned)
     merged = merge_pinned(batch(), pins)
     drawn = poses(merged.pieces.num_pieces, seed=9)
-    restored = merged.restore(drawn)
+    restored = merged.expand(drawn)
     for i in set(range(TOTAL)) - set(pinned):
-        part = int(merged.part_of[i])
+        part = int(merged.groups.group[i])
         anchors = [j for j in pinned if puzzle_of(j) == puzzle_of(i)]
         if not anchors:
             torch.testing.assert_close(restored[i].matrix(), drawn[part].matrix(), rtol=0, atol=1e-15)
         for j in anchors:
-            rigid = int(merged.part_of[j])
-            found = (drawn[rigid] @ merged.inner[j]).inverse() @ drawn[part]
+            rigid = int(merged.groups.group[j])
+            found = (drawn[rigid] @ merged.groups.T_group_piece[j]).inverse() @ drawn[part]
             torch.testing.assert_close(
                 (restored[j].inverse() @ restored[i]).matrix(), found.matrix(), rtol=0, atol=1e-12
             )
@@ -176,18 +177,18 @@ def test_restoring_keeps_leading_dimensions(pinned, leading):
     merged = merge_pinned(batch(), pins_of(pinned))
     count = merged.pieces.num_pieces
     drawn = poses(math.prod(leading) * count, seed=9)
-    together = merged.restore(drawn.reshape(*leading, count))
+    together = merged.expand(drawn.reshape(*leading, count))
     assert together.shape == (*leading, TOTAL)
     flat, rows = together.reshape(-1, TOTAL), drawn.reshape(-1, count)
     for k in range(len(rows)):
-        torch.testing.assert_close(flat[k].matrix(), merged.restore(rows[k]).matrix(), rtol=0, atol=1e-14)
+        torch.testing.assert_close(flat[k].matrix(), merged.expand(rows[k]).matrix(), rtol=0, atol=1e-14)
 
 
 def test_restoring_leaves_its_argument_alone():
     merged = merge_pinned(batch(), pins_of((0, 2)))
     drawn = poses(merged.pieces.num_pieces, seed=9)
     before = drawn.matrix()
-    merged.restore(drawn)
+    merged.expand(drawn)
     assert torch.equal(drawn.matrix(), before)
 
 
@@ -213,7 +214,7 @@ def test_one_pin_only_moves_the_assembly(model, index):
     noise = draw_noise(pieces, 2)
     merged = merge_pinned(pieces, pins)
     free = model.sample(pieces, 2, noise=noise, **options)
-    pinned = model.sample(pieces, 2, noise=noise @ merged.inner.inverse(), pins=pins, **options)
+    pinned = model.sample(pieces, 2, noise=noise @ merged.groups.T_group_piece.inverse(), pins=pins, **options)
     own = [i for i in range(TOTAL) if puzzle_of(i) == puzzle_of(index)]
     for k in range(2):
         shift = pins[index] @ free[k, index].inverse()

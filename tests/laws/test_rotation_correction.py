@@ -6,7 +6,7 @@ import torch
 from reference import haar_p_value, random_motions
 from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
-from shapes import lumpy_pieces
+from support.shapes import lumpy_pieces
 
 from eda.flow import rotation_correction, sample_noise
 from eda.lie import SE3

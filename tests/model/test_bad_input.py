@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from shapes import TINY_NETWORK, lumpy_cloud
+from support.shapes import TINY_NETWORK, lumpy_cloud
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces
 

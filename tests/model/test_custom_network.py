@@ -5,16 +5,16 @@ import json
 
 import pytest
 import torch
-from datasets import dataset_of, lumpy_example, tiny_run
 from safetensors import safe_open
-from shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.custom_networks import CentroidNetwork, EncodingCentroids, SizingCentroids
+from support.datasets import dataset_of, lumpy_example, tiny_run
 from support.runs import ALONE, assert_same_bits, trained
+from support.shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.tiny_models import poses_of, two_puzzles
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, register_network
-from eda.evaluate import Sampling, check_equivariance, evaluate, sampled
+from eda.evaluate import NetworkAnswers, Sampling, check_equivariance, evaluate, scatter
 from eda.flow.loss import spatial_twist
 from eda.nn import EdaNetwork
 from eda.nn.protocol import CustomNetwork, Labels
@@ -35,8 +35,8 @@ def model_of(kind: type[CentroidNetwork] = CentroidNetwork) -> Eda:
 def test_the_velocity_is_what_the_network_says_of_the_moved_pieces():
     model, pieces, poses = model_of(), two_puzzles(), poses_of(5)
     tau = torch.tensor([0.2, 0.7], dtype=torch.float64)
-    said = model.network(pieces.moved(poses), tau)
-    expected = spatial_twist(said, pieces.moved(poses).centroids())
+    said = model.network(pieces.move(poses), tau)
+    expected = spatial_twist(said, pieces.move(poses).centroids())
     torch.testing.assert_close(model.velocity(pieces, poses, tau), expected)
     assert expected.abs().max() > 1e-3
 
@@ -141,7 +141,8 @@ def test_the_laws_are_checked_and_a_broken_one_is_found():
 @pytest.mark.parametrize("normals", [True, False])
 def test_it_is_evaluated_on_data_with_and_without_normals(normals):
     examples = [lumpy_example(i, 2, 20, normals=normals) for i in range(2)]
-    found = evaluate(sampled(model_of().float(), examples, Sampling(steps=2, points=40)), "pairwise")
+    source = NetworkAnswers(model_of().float(), Sampling(steps=2, points=40))
+    found = evaluate(source.answers(scatter(examples, 0)), "pairwise")
     assert found.shape == (2, 3, 1)
 
 

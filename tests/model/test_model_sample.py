@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from shapes import lumpy_pieces, seeded
+from support.shapes import lumpy_pieces, seeded
 from support.tiny_models import DOUBLE, SINGLE, assert_near, model_of, poses_of, two_puzzles
 
-from eda import SE3, Pieces
+from eda import SE3, InputError, Pieces
 from eda.flow import SOLVERS, sample_noise
 
 # -- sample and trajectory ---------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_samples_share_the_encoder(pieces, monkeypatch, time_in_encoder, solver,
     """Two steps of rk4 meet the times 0, 1/4, 1/2, 3/4 and 1."""
     model, calls = model_of(time_in_encoder=time_in_encoder), []
     encode = model.network.encode
-    monkeypatch.setattr(model.network, "encode", lambda *arguments: calls.append(1) or encode(*arguments))
+    monkeypatch.setattr(model.network, "encode", lambda *given, **named: calls.append(1) or encode(*given, **named))
     model.sample(pieces, 3, solver=solver, steps=2)
     assert len(calls) == encoded
 
@@ -115,6 +115,24 @@ def test_samples_share_the_first_self_attention(pieces, monkeypatch):
     )
     model.sample(pieces, 3, solver="rk4", steps=2)
     assert seen == [len(model.pyramid(pieces).coarse.points)] * 5
+
+
+@pytest.mark.parametrize("time_in_encoder", [True, False])
+def test_an_encoding_may_be_shared_by_several_calls(pieces, time_in_encoder):
+    model, noise = model_of(time_in_encoder=time_in_encoder), poses_of(3, 3)
+    encoding = model.encode(pieces)
+    for rows in (slice(0, 1), slice(1, 3)):
+        count = rows.stop - rows.start
+        alone = model.sample(pieces, count, noise=noise[rows], steps=2).matrix()
+        assert torch.equal(model.sample(encoding, count, noise=noise[rows], steps=2).matrix(), alone)
+
+
+def test_pins_belong_to_the_encoding(model, pieces):
+    pins, noise = {0: poses_of(seed=1), 2: poses_of(seed=2)}, poses_of(1, 2)
+    alone = model.sample(pieces, noise=noise, pins=pins, steps=2)
+    assert torch.equal(model.sample(model.encode(pieces, pins), noise=noise, steps=2).matrix(), alone.matrix())
+    with pytest.raises(InputError, match="give the pins to `encode`"):
+        model.sample(model.encode(pieces), noise=noise, pins=pins)
 
 
 # -- pins --------------------------------------------------------------------------------------------------

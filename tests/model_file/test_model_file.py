@@ -8,11 +8,12 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from shapes import TINY, lumpy_pieces
 from support.model_files import NAME, header, network, settings, written
+from support.shapes import TINY, lumpy_pieces
 
-from eda import SE3, Eda, EdaConfig, NetworkConfig, load
+from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, load
 from eda.model_file import FILE_VERSION
+from eda.regime import REGIMES
 
 # -- weights -----------------------------------------------------------------------------------------------
 
@@ -83,8 +84,8 @@ CONFIGS = {
     "no time in the encoder": network(time_in_encoder=False),
     "unoriented normals": network(normals="unoriented"),
     "no normals": network(normals="absent"),
-    "pairs": network(pair_width=12, pair_level=2, pair_layers=1),
     "matches": network(match_width=12, match_level=2, match_layers=1, time_in_encoder=False),
+    "complementary matches": network(match_width=8, matching="complementary", time_in_encoder=False),
     "every number": network(
         num_levels=1,
         ratio=0.5,
@@ -122,25 +123,44 @@ def test_missing_settings_are_the_defaults():
     assert EdaConfig.from_dict({"network": {"channels": 8}}).network == NetworkConfig(channels=8)
 
 
-# -- pairs -------------------------------------------------------------------------------------------------
+# -- what older versions wrote -----------------------------------------------------------------------------
+
+NO_PAIRS = {"pair_width": 0, "pair_level": 1, "pair_layers": 2}
+# -- regimes -------------------------------------------------------------------------------------------------
 
 
-def test_a_model_with_pairs_comes_back(tmp_path):
-    model = Eda(CONFIGS["pairs"], seed=3)
-    model.save(tmp_path / NAME)
-    before, again = model.state_dict(), load(tmp_path / NAME)
-    assert sum(name.startswith("network.pairs.") for name in before) > 10
-    assert before.keys() == again.state_dict().keys()
-    assert all(torch.equal(again.state_dict()[name], tensor) for name, tensor in before.items())
-    pieces, poses = lumpy_pieces(3, 12, dtype=torch.float32), SE3.identity(3)
-    assert torch.equal(again.velocity(pieces, poses, 0.3), model.velocity(pieces, poses, 0.3))
+@pytest.mark.parametrize("regime", REGIMES)
+def test_the_regime_comes_back(tmp_path, regime):
+    Eda(dataclasses.replace(TINY, regime=regime)).save(tmp_path / NAME)
+    assert load(tmp_path / NAME).config.regime == regime
 
 
-def test_a_file_of_before_there_were_pairs_is_read(model, tmp_path):
-    known = {name: value for name, value in dataclasses.asdict(TINY.network).items() if not name.startswith("pair_")}
-    assert len(known) == len(dataclasses.fields(NetworkConfig)) - 3
-    again = load(written(tmp_path / NAME, model.state_dict(), header(settings(network=known))))
+@pytest.mark.parametrize(("break_head", "regime"), [(True, "fracture"), (False, "scan")])
+def test_a_file_of_before_there_were_regimes_gets_the_one_it_was_used_for(tmp_path, break_head, regime):
+    config = network(break_head=break_head)
+    values = {name: value for name, value in dataclasses.asdict(config).items() if name != "regime"}
+    path = written(tmp_path / NAME, Eda(config).state_dict(), header(values, version="1"))
+    again = load(path)
+    assert again.config == dataclasses.replace(config, regime=regime)
+    assert again.calibrations is None
+
+
+def test_a_regime_that_there_is_not_is_refused():
+    with pytest.raises(InputError, match="regime must be one of fracture, scan"):
+        EdaConfig(regime="lidar")
+
+
+@pytest.mark.parametrize("old", [{}, NO_PAIRS, {**NO_PAIRS, "pair_level": 2}, {"match_mates": False}])
+def test_a_file_with_settings_that_are_gone_is_read(model, tmp_path, old):
+    values = {name: value for name, value in dataclasses.asdict(TINY.network).items() if name != "matching"}
+    again = load(written(tmp_path / NAME, model.state_dict(), header(settings(network={**values, **old}))))
     assert again.config == TINY
-    assert again.network.pairs is None
     pieces = lumpy_pieces(2, 12, dtype=torch.float32)
     assert torch.equal(*(m.velocity(pieces, SE3.identity(2), 0.3) for m in (again, model)))
+
+
+@pytest.mark.parametrize(("before", "now"), [(True, "complementary"), (False, "overlap")])
+def test_what_was_called_mates_is_a_kind_of_matching(before, now):
+    old = {"match_width": 8, "time_in_encoder": False, "match_mates": before}
+    found = EdaConfig.from_dict({"network": old}).network
+    assert found == NetworkConfig(match_width=8, time_in_encoder=False, matching=now)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from disks import full_disk
-from shapes import TINY
 from support.model_files import NAME, WEIGHT
+from support.shapes import TINY
 
 from eda import Eda, InputError, load
 

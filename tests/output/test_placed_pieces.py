@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
-from data_files import acted, random_motion
 from PIL import Image
+from support.data_files import acted, random_motion
 from support.results import FACES, OTHER, SMALL, VERTICES, assembly_of, input_pieces, write_some_result
 
 from eda.data.piece_files import read_pieces

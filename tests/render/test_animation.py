@@ -5,9 +5,9 @@ import io
 import numpy as np
 import pytest
 import torch
-from data_files import acted, random_motion
 from PIL import Image
-from shapes import lumpy_puzzle
+from support.data_files import acted, random_motion
+from support.shapes import lumpy_puzzle
 
 from eda import SE3, InputError
 from eda.render import animate

@@ -2,7 +2,7 @@
 
 import numpy as np
 from reference import random_motions
-from shapes import lumpy_cloud
+from support.shapes import lumpy_cloud
 
 from eda import SE3
 from eda.data import Example

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from reference import random_motions
-from shapes import lumpy_cloud
+from support.shapes import lumpy_cloud
 
 from eda import SE3
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from reference import haar_rotations
-from shapes import lumpy_cloud
+from support.shapes import lumpy_cloud
 
 from eda.assembly import Alternative
 from eda.output.report import Report, ReportPiece

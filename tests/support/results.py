@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-from data_files import box, random_motion
-from shapes import lumpy_cloud
+from support.data_files import box, random_motion
+from support.shapes import lumpy_cloud
 
 from eda.assembly import Alternative, Assembly, Clouds
-from eda.data.piece_files import read_pieces, sampled
+from eda.data.piece_files import read_pieces, sample_piece
 from eda.output.result_files import PictureSizes, write_result
 from eda.render.input_piece import InputPiece
 
@@ -23,7 +23,8 @@ OTHER = InputPiece("other", POINTS, NORMALS)
 def input_pieces(*paths: Path) -> list[InputPiece]:
     """The pieces of some files, with points for pictures."""
     return [
-        InputPiece(file.name, *sampled(file, 20, np.random.default_rng(0))[:2], file) for file in read_pieces(paths)
+        InputPiece(file.name, *sample_piece(file, 20, np.random.default_rng(0))[:2], file)
+        for file in read_pieces(paths)
     ]
 
 

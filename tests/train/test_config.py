@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eda import Eda, InputError
-from eda.data.batches import BatchPlan
+from eda.data.storage.batches import BatchPlan
 from eda.recipes import RECIPES
 from eda.train import DataConfig, OptimizerConfig, TrainConfig, WatchConfig, overridden
 

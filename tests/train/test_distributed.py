@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from datasets import command_of, dataset_of, lumpy_example, tiny_run
-from places import MATCHED
 from safetensors.torch import load_file, save_file
+from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
+from support.soft_matches import MATCHED
 
 import eda.cli
 import eda.train
@@ -30,7 +30,7 @@ def config_of(dataset: Path, accumulate: int) -> TrainConfig:
 
 def matching_config(config: TrainConfig, draws: int) -> TrainConfig:
     """Two steps of a network that matches places, too; what learns nothing stays as it is."""
-    network = replace(config.model.network, match_mates=True, **MATCHED)
+    network = replace(config.model.network, matching="complementary", **MATCHED)
     optimizer = replace(config.optimizer, steps=2, accumulate=1, weight_decay=0.0, warmup=0)
     return replace(
         config,

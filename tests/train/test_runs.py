@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from datasets import tiny_run
+from support.datasets import tiny_run
 from support.runs import ALONE, Killed, assert_same_bits, trained
 from torch import Tensor
 
@@ -58,17 +58,13 @@ def timeless_run(folder: Path) -> TrainConfig:
     return with_network(tiny_run(folder), time_in_encoder=False)
 
 
-# The paths between pieces, by settings, and the modules that they add.
-PATHS = {
-    "pairs": ({"pair_width": 8, "pair_layers": 1}, ("network.pairs.",)),
-    "matches": ({"match_width": 8, "match_layers": 1}, ("network.matcher.", "network.motions.")),
-    "both": ({"pair_width": 8, "match_width": 8}, ("network.pairs.", "network.matcher.", "network.motions.")),
-}
+# What matches places, by its settings, and the modules that it adds.
+MATCHING, ADDED = {"match_width": 8, "match_layers": 1}, ("network.matcher.", "network.motions.")
 
 
-@pytest.mark.parametrize("paths", [{}, *(settings for settings, _ in PATHS.values())])
-def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, paths):
-    config = with_network(timeless_run(dataset.folders[0]), **paths)
+@pytest.mark.parametrize("settings", [{}, MATCHING])
+def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, settings):
+    config = with_network(timeless_run(dataset.folders[0]), **settings)
     config = replace(config, begin_with=saved(config, tmp_path / "old.safetensors"))
     run = Run(config, tmp_path, ALONE)
     for model in (run.model, run.averaged):
@@ -76,22 +72,20 @@ def test_a_run_begins_with_the_weights_of_a_model(dataset, tmp_path, paths):
         assert_weights(model, Eda(config.model, seed=11).state_dict())
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_a_run_with_a_path_between_pieces_may_begin_with_a_model_without(dataset, tmp_path, name):
+def test_a_run_that_matches_places_may_begin_with_a_model_that_does_not(dataset, tmp_path):
     """What the model has is taken over, bit by bit; what is new is as the seed of the run makes it."""
     plain = timeless_run(dataset.folders[0])
     begun = replace(plain, begin_with=saved(plain, tmp_path / "old.safetensors"))
-    settings, added = PATHS[name]
-    config = with_network(begun, **settings)
+    config = with_network(begun, **MATCHING)
     run = Run(config, tmp_path, ALONE)
     old, new = Eda(plain.model, seed=11).state_dict(), Eda(config.model, seed=plain.seed).state_dict()
     for model in (run.model, run.averaged):
         assert model.config == config.model
         assert model.state_dict().keys() == new.keys()
         assert_weights(model, old)
-        for prefix in added:
+        for prefix in ADDED:
             assert_weights(model, new, prefix)
-    assert {name for name in new if not name.startswith(added)} == old.keys()
+    assert {name for name in new if not name.startswith(ADDED)} == old.keys()
     assert not torch.equal(old["network.embedding.weight"], new["network.embedding.weight"])
 
 
@@ -105,14 +99,12 @@ def test_a_run_keeps_its_own_settings_beside_the_weights_it_begins_with(dataset,
 OTHER_NETWORKS = {
     "other channels": ({}, {"channels": 4}),
     "other neighbours": ({}, {"num_neighbors": 5}),
-    "no break head": ({"break_head": False}, {"pair_width": 8}),
-    "no break head in the recipe": ({}, {"break_head": False, "pair_width": 8}),
-    "other channels and new pairs": ({}, {"channels": 4, "pair_width": 8}),
-    "other pairs": ({"pair_width": 8}, {"pair_width": 12}),
-    "other layers of pairs": ({"pair_width": 8, "pair_layers": 1}, {"pair_width": 8}),
-    "pairs that the recipe does without": ({"pair_width": 8}, {}),
+    "no break head": ({"break_head": False}, {"match_width": 8}),
+    "no break head in the recipe": ({}, {"break_head": False, "match_width": 8}),
+    "other channels and new matches": ({}, {"channels": 4, "match_width": 8}),
+    "other layers of matches": ({"match_width": 8, "match_layers": 1}, {"match_width": 8}),
     "other matches": ({"match_width": 8}, {"match_width": 12}),
-    "matches that the recipe does without": ({"match_width": 8}, {"pair_width": 8}),
+    "matches that the recipe does without": ({"match_width": 8}, {}),
 }
 
 
@@ -124,13 +116,11 @@ def test_a_run_does_not_begin_with_another_network(dataset, tmp_path, name):
         Run(config, tmp_path, ALONE)
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_every_weight_of_a_path_between_pieces_takes_part_in_a_step(dataset, tmp_path, name):
-    settings, added = PATHS[name]
-    run = Run(with_network(timeless_run(dataset.folders[0]), **settings), tmp_path, ALONE)
+def test_every_weight_that_matches_places_takes_part_in_a_step(dataset, tmp_path):
+    run = Run(with_network(timeless_run(dataset.folders[0]), **MATCHING), tmp_path, ALONE)
     run.advance(run.loader.batches())
     assert all(p.grad is not None and p.grad.isfinite().all() for p in run.model.parameters())
-    for prefix in added:
+    for prefix in ADDED:
         assert sum(float(p.grad.norm()) for n, p in run.model.named_parameters() if n.startswith(prefix)) > 0
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from datasets import tiny_run
+from support.datasets import tiny_run
 from support.runs import ALONE, numbers, trained
 from torch import Tensor
 
 from eda import SE3
 from eda.data.augment import Augmentation
-from eda.data.loader import Batch
+from eda.data.storage.loader import Batch
 from eda.flow import NOISES, TAU_SAMPLERS
 from eda.train import DataConfig, OptimizerConfig, Run, join
 from eda.train.loop import Objective, learning_rate
@@ -124,7 +124,7 @@ def test_every_weight_takes_part_in_a_step_also_where_nobody_knows_the_breaks(da
 def test_every_weight_takes_part_in_a_step_also_without_draws_but_only_some_learn(dataset, tmp_path):
     """Of a network that matches places, what only the flow would teach has a gradient of zero."""
     config = tiny_run(dataset.folders[0])
-    network = replace(config.model.network, match_width=8, match_mates=True, time_in_encoder=False)
+    network = replace(config.model.network, match_width=8, matching="complementary", time_in_encoder=False)
     model, data = replace(config.model, network=network), replace(config.data, draws=0)
     run = Run(replace(config, model=model, data=data), tmp_path, ALONE)
     parts = run.objective(next(run.loader.batches()), 0)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from datasets import lumpy_example, tiny_run
+from support.datasets import lumpy_example, tiny_run
 from support.runs import ALONE, Killed, assert_same_bits, silent, trained
 from torch import Tensor
 
 import eda.train.watch
 from eda import SE3, Eda, EdaConfig, InputError
-from eda.data.loader import Batch
+from eda.data.storage.loader import Batch
 from eda.train import OptimizerConfig, Run, TrainConfig, WatchConfig, Watcher
 from eda.train.loop import Objective
 from eda.train.watch import SPIKE, Step, loss_names
@@ -188,7 +188,7 @@ def test_validation_is_the_mean_error_of_the_model_given(dataset, tmp_path, monk
     pairs = [lumpy_example(i, 2, 12) for i in range(2)]
 
     def answered(turn: Tensor) -> dict[str, float]:
-        solutions = iter([example.thinned(60).puzzle().solution for example in pairs])
+        solutions = iter([example.downsample(60).puzzle().solution for example in pairs])
 
         def sample(pieces, **options):
             solution = next(solutions)

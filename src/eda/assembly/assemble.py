@@ -1,51 +1,48 @@
 """`assemble`: clouds in, ranked assemblies out. The whole of it in one call, or in its three steps.
 
-    clouds ─► prepare ─► Prepared ─► sample ─► trajectories ─► rank ─► Assembly
+    clouds ─► prepare ─► PreparedPieces ─► sample ─► trajectories ─► rank ─► Assembly
 
 In: the pieces as the user has them, in any unit, place and order. Out: motions of these very clouds.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from eda.assembly.choose import NO_MODEL, Choice, choose_model
-from eda.assembly.clouds import Clouds
-from eda.assembly.evidence import Evidence
-from eda.assembly.match import INSTALL, Matches, can_match, match
-from eda.assembly.motion import inverse
-from eda.assembly.names import checked_names
-from eda.assembly.pins import checked_pins, moved_onto
-from eda.assembly.rank import Candidate, RankConfig, rank
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.inputs.clouds import Clouds
+from eda.assembly.inputs.downsample import ModelInput, to_model_device
+from eda.assembly.inputs.model_choice import NO_MODEL, ModelChoice, choose_model
+from eda.assembly.inputs.names import piece_names
+from eda.assembly.inputs.pins import align_to_pins, pins_by_index
+from eda.assembly.proposals import kiss_matcher
+from eda.assembly.proposals.flow_samples import Sampler
+from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative, Assembly
-from eda.assembly.scans import Scan
-from eda.assembly.thin import Thinned, suited
+from eda.assembly.search.rank import rank
+from eda.assembly.search.rank_config import RankConfig
+from eda.budget import Budget, Progress, Stage, silent
 from eda.errors import InputError
 from eda.flow import Trajectory, sample_noise
 from eda.flow.solver import SOLVERS
-from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
 from eda.model import Eda
+from eda.piece_encoding import Encoding
 from eda.pieces import Cloud
+from eda.registration.rigid import inverse
 from eda.settings import check_choice, check_positive, check_whole
 
-# More samples in one batch take no less time each, and the limits of memory and time are met less well.
-SAMPLES_AT_ONCE = 8
-# Without a network: to how many points the pieces are thinned in all, and how far they are scattered to begin with.
+# Without a network: to how many points the pieces are downsampled in all, and how far they are scattered to begin with.
 FEW_POINTS, SCATTER = 1000, 1.0
-
-Progress = Callable[[str, float], None]  # what is being done, and which share of it is done
-
-
-def _silent(what: str, done: float) -> None:
-    pass
+# Of the time, the share that sampling may take.
+SAMPLING_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class AssembleConfig:
     """How hard to try."""
 
     samples: int = 16  # assemblies drawn from the flow
-    steps: int = 10
+    steps: int = 10  # of the solver, per round
     rounds: int = 1  # how often the flow is followed, each time from where it ended
     solver: str = "rk4"
     seed: int = 0
@@ -84,20 +81,21 @@ def assemble(
     model: Eda | str | Path | None = None,
     device: str = "cpu",
     config: AssembleConfig | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Assembly:
     """Put pieces together: clouds (n_i, 3) of any length, at least two, in one unit of any size.
 
-    Outward normals (n_i, 3) are estimated where there are none. `names` are those of the files that `save_assembly`
-    writes, so each is of its own. `pins` are motions (4, 4) of pieces whose place is
-    known, by name or index. `model` is a model, its file, the name of one that ships with the package, or "none": scans
-    can be matched without. It is chosen by what the pieces are if none is given.
+    Outward normals (n_i, 3) are estimated where there are none. `names` become the names of the files that
+    `save_assembly` writes, so each must be unique. `pins` are motions (4, 4) of pieces whose place is known, by name or
+    index. `model` is a model, its file, the name of one that ships with the package, or "none": scans can be assembled
+    without. If none is given, one is chosen by what the pieces are. `progress` is called with every stage and the share
+    of it that is done.
     """
-    began, config = time.monotonic(), config or AssembleConfig()
-    progress("thinning", 0.0)
+    config = config or AssembleConfig()
+    budget = Budget(config.time_limit, progress)
+    budget.report(Stage.DOWNSAMPLE, 0.0)
     prepared = prepare(clouds, normals, names=names, pins=pins, model=model, device=device, seed=config.seed)
-    trajectory = prepared.sample(config, began=began, progress=progress)
-    return prepared.rank(trajectory, config, began=began, progress=progress)
+    return prepared.rank(prepared.sample(config, budget=budget), config, budget=budget)
 
 
 def prepare(
@@ -109,32 +107,34 @@ def prepare(
     model: Eda | str | Path | None = None,
     device: str = "cpu",
     seed: int = 0,
-) -> Prepared:
-    """Check, thin, and choose a model, as `assemble` does."""
+) -> PreparedPieces:
+    """The pieces checked and downsampled, with a model, as `assemble` does it."""
     given = Clouds.of(clouds, normals, seed=seed)
-    names = checked_names(names, len(given))
+    names = piece_names(names, len(given))
     choice = _choice(model, given)
-    network = model if isinstance(model, Eda) else _loaded(choice, device)
-    thinned = Thinned.of(given, FEW_POINTS if network is None else network.config.num_points)
-    return Prepared(names, given, thinned, network, choice, checked_pins(pins or {}, names))
+    network = model if isinstance(model, Eda) else _load(choice, device)
+    model_input = ModelInput.of(given, FEW_POINTS if network is None else network.config.num_points)
+    return PreparedPieces(names, given, model_input, network, choice, pins_by_index(pins or {}, names))
 
 
-def _choice(model: Eda | str | Path | None, clouds: Clouds) -> Choice:
+def _choice(model: Eda | str | Path | None, clouds: Clouds) -> ModelChoice:
     if model is None:
         return choose_model(clouds)
-    return Choice("a model of your own" if isinstance(model, Eda) else str(model), "given")
+    return ModelChoice("a model of your own" if isinstance(model, Eda) else str(model), "given")
 
 
-def _loaded(choice: Choice, device: str) -> Eda | None:
+def _load(choice: ModelChoice, device: str) -> Eda | None:
+    """The model that was chosen; None if scans are to be assembled without one."""
     if choice.model != NO_MODEL:
-        return Eda.load(choice.model, device=_checked_device(device))
-    if not can_match():
-        missing = f"scans cannot be matched yet: {INSTALL}, or name a model"
+        return Eda.load(choice.model, device=_check_device(device))
+    if not kiss_matcher.is_installed():
+        missing = f"scans cannot be matched yet: {kiss_matcher.INSTALL}, or name a model"
         raise InputError(f"no model ({choice.why}), and {missing}")
     return None
 
 
-def _checked_device(device: str) -> torch.device:
+def _check_device(device: str) -> torch.device:
+    """The device of this name. Raises `InputError` if torch cannot compute on it."""
     try:
         value = torch.ones(1, device=device)
         value.add(1).cpu()  # some devices hold tensors, but no numbers
@@ -147,191 +147,157 @@ def _checked_device(device: str) -> torch.device:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedPieces:
     """N pieces and a model for them, ready to be sampled. Make one with `prepare`."""
 
     names: tuple[str, ...]  # (N,)
     clouds: Clouds  # in the user's frames
-    thinned: Thinned  # in those of the network
+    model_input: ModelInput  # in those of the network
     model: Eda | None  # None: nothing is sampled, scans are matched
-    choice: Choice
+    choice: ModelChoice
     pins: dict[int, np.ndarray]  # (4, 4) in the user's frames, by the index of the piece
 
-    def sample(
-        self,
-        config: AssembleConfig | None = None,
-        *,
-        noise: SE3 | None = None,
-        began: float | None = None,
-        progress: Progress = _silent,
-    ) -> Trajectory:
-        """The flow from noise to assemblies, poses (S+1, samples, N) of `thinned.pieces`.
-
-        `noise` (samples, N) replaces what the seed would draw; all pinned pieces count as one there. Of a time limit,
-        which began at a time of `time.monotonic`, it takes the half, and then gives fewer samples. Without a model it
-        is one state, of no step, in which the pieces lie scattered.
-        """
-        config, began = config or AssembleConfig(), time.monotonic() if began is None else began
+    @cached_property
+    def regime(self) -> AssemblyRegime:
+        """What is particular to pieces of this kind, with the model's calibrations if it has any."""
         if self.model is None:
-            return self._scattered(config.seed)
-        generator = torch.Generator().manual_seed(config.seed)
-        parts: list[Trajectory] = []
-        for first in range(0, config.samples, SAMPLES_AT_ONCE):
-            if parts and config.time_limit is not None and time.monotonic() - began > config.time_limit / 2:
-                break
-            rows = slice(first, min(first + SAMPLES_AT_ONCE, config.samples))
-            drawn = None if noise is None else noise[rows]
-            parts.append(self._sampled(self.model, rows, config, drawn, generator, progress))
-        return _side_by_side(parts)
+            return regime_of("scan")
+        return regime_of(self.model.config.regime, self.model.calibrations)
 
-    def _scattered(self, seed: int) -> Trajectory:
+    @cached_property
+    def encoding(self) -> Encoding | None:
+        """The pieces as the model encodes them, once for the break head and all samples; None without a model."""
+        return None if self.model is None else self.model.encode(to_model_device(self.model_input.pieces, self.model))
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What the pieces themselves say about how they fit; of fractures, with the breaks that the model sees."""
+        model, breaks = self.model, None
+        if model is not None and self.regime.has_breaks and model.has_break_head:
+            breaks = self.model_input.break_probability(model, self.encoding)
+        return self.model_input.evidence(self.regime.contact, breaks)
+
+    # -- sampling --------------------------------------------------------------------------------------------------
+
+    def sample(
+        self, config: AssembleConfig | None = None, *, noise: SE3 | None = None, budget: Budget | None = None
+    ) -> Trajectory:
+        """The flow from noise to assemblies, poses (S+1, samples, N) of `model_input.pieces`.
+
+        `noise` (samples, N) replaces what the seed would draw; all pinned pieces count as one there. It takes at most
+        half of a time limit, and then gives fewer samples. Without a model it is one state, of no step, in which the
+        pieces lie scattered.
+        """
+        config = config or AssembleConfig()
+        budget = budget or Budget(config.time_limit)
+        if self.model is None:
+            return self._scatter(config.seed)
+        sampler = Sampler(self.model, self._encoding_with_pins(self.model), config.steps, config.rounds, config.solver)
+        generator = torch.Generator().manual_seed(config.seed)
+        return sampler.sample(config.samples, generator, noise, budget.part(SAMPLING_SHARE))
+
+    def _encoding_with_pins(self, model: Eda) -> Encoding:
+        if not self.pins:
+            assert self.encoding is not None
+            return self.encoding
+        pieces = to_model_device(self.model_input.pieces, model)
+        return model.encode(pieces, {i: pin.to(pieces.points) for i, pin in self._network_pins().items()})
+
+    def _scatter(self, seed: int) -> Trajectory:
         """The pieces anywhere, but for those that are pinned."""
-        poses = sample_noise(self.thinned.pieces, SCATTER, generator=torch.Generator().manual_seed(seed)).matrix()
+        generator = torch.Generator().manual_seed(seed)
+        poses = sample_noise(self.model_input.pieces, SCATTER, generator=generator).matrix()
         for i, pin in self._network_pins().items():
             poses[:, i] = pin.matrix().to(poses)
         return Trajectory(torch.zeros(1, 1), SE3.from_matrix(poses[None]))
-
-    def _sampled(
-        self,
-        model: Eda,
-        rows: slice,
-        config: AssembleConfig,
-        noise: SE3 | None,
-        generator: torch.Generator,
-        progress: Progress,
-    ) -> Trajectory:
-        """Some of all samples at once."""
-        pieces, count = suited(self.thinned.pieces, model), rows.stop - rows.start
-
-        def tell(at: SolverProgress) -> None:
-            progress("sampling", (rows.start + count * float(at.tau.mean()) / config.rounds) / config.samples)
-
-        progress("sampling", rows.start / config.samples)
-        return model.trajectory(
-            pieces,
-            count,
-            steps=config.steps,
-            rounds=config.rounds,
-            solver=config.solver,
-            noise=noise,
-            pins={i: pin.to(pieces.points) for i, pin in self._network_pins().items()},
-            generator=generator,
-            callback=tell,
-        )
-
-    def rank(
-        self,
-        trajectory: Trajectory,
-        config: AssembleConfig | None = None,
-        *,
-        began: float | None = None,
-        progress: Progress = _silent,
-    ) -> Assembly:
-        """Refine, judge and pool what was sampled. `began`: when the time limit began, of `time.monotonic`."""
-        config, began = config or AssembleConfig(), time.monotonic() if began is None else began
-        deadline = None if config.time_limit is None else began + config.time_limit
-        evidence = self.thinned.evidence(self.model)
-        matches = self._matches(evidence, config, progress, deadline)
-        final, rigid = _matrices(trajectory.final), [list(self.pins)]
-        samples = final[:0] if self.model is None else final  # pieces that lie scattered are no sample
-        found = rank(
-            evidence,
-            samples,
-            config.ranking,
-            progress,
-            deadline=deadline,
-            rigid=rigid,
-            lying=final[0],
-            matches=matches,
-        )
-        candidates = self._with_pins(found)
-        return Assembly(
-            names=self.names,
-            clouds=self.clouds,
-            alternatives=self._alternatives(candidates),
-            flow=self._flow(trajectory, candidates[0]),
-            pinned=tuple(self.pins),
-            model=self.choice.model,
-            why=self._why(evidence),
-            settings=config.as_dict(),
-            seconds=time.monotonic() - began,
-            stopped=deadline is not None and time.monotonic() >= deadline,
-        )
-
-    # -- matching --------------------------------------------------------------------------------------------------
-
-    def _matches(
-        self, evidence: Evidence, config: AssembleConfig, progress: Progress, deadline: float | None
-    ) -> Matches:
-        """Of scans, if they can be matched. There is no other way without a model."""
-        if self.model is None and not config.ranking.refine:
-            raise InputError("without a model there are no samples to judge as they are; refine, or name a model")
-        if not (isinstance(evidence.regime, Scan) and config.ranking.refine and can_match()):
-            return {}
-        return match(
-            self.thinned.in_frames(self.clouds),
-            lambda done: progress("matching", done),
-            lambda: deadline is not None and time.monotonic() >= deadline,
-        )
-
-    def _why(self, evidence: Evidence) -> str:
-        if not isinstance(evidence.regime, Scan):
-            return self.choice.why
-        why = self.choice.why
-        if len(self.names) > 2:
-            why = f"{why}; how sure a result is was measured on pairs of scans only"
-        return why if can_match() else f"{why}; {INSTALL} would add matching of local features"
-
-    # -- pins ------------------------------------------------------------------------------------------------------
 
     def _network_pins(self) -> dict[int, SE3]:
         """In the frames of the network, moved as one so that the first is at the origin: far away digits are lost."""
         if not self.pins:
             return {}
-        known = np.tile(np.eye(4), (len(self.names), 1, 1))
-        known[list(self.pins)] = np.stack(list(self.pins.values()))
-        poses = self.thinned.from_user(known)
+        motions = np.tile(np.eye(4), (len(self.names), 1, 1))
+        motions[list(self.pins)] = np.stack(list(self.pins.values()))
+        poses = self.model_input.from_user(motions)
         near = inverse(poses[min(self.pins)]) @ poses
         return {i: SE3.from_matrix(torch.from_numpy(near[i])) for i in self.pins}
 
-    def _with_pins(self, candidates: list[Candidate]) -> list[Candidate]:
-        """The candidates that place what is pinned. If none does, only that has a place."""
+    # -- ranking ---------------------------------------------------------------------------------------------------
+
+    def rank(
+        self, trajectory: Trajectory, config: AssembleConfig | None = None, *, budget: Budget | None = None
+    ) -> Assembly:
+        """The assembly of samples, after refining, scoring and combining them with all else that is proposed."""
+        config = config or AssembleConfig()
+        budget = budget or Budget(config.time_limit)
+        if self.model is None and not config.ranking.refine:
+            raise InputError("without a model there are no samples to score as they are; refine, or name a model")
+        final = _matrices(trajectory.final)
+        found = rank(
+            self.evidence,
+            final[:0] if self.model is None else final,  # pieces that lie scattered are no sample
+            config.ranking,
+            regime=self.regime,
+            budget=budget,
+            rigid=[list(self.pins)],
+            group_poses=final[0],
+            clouds=self.model_input.in_frames(self.clouds),
+        )
+        return self._assembly(self._with_pins(found), trajectory, config, budget)
+
+    def _assembly(
+        self, found: list[Alternative], trajectory: Trajectory, config: AssembleConfig, budget: Budget
+    ) -> Assembly:
+        return Assembly(
+            names=self.names,
+            clouds=self.clouds,
+            alternatives=self._in_user_frames(found),
+            flow=self._flow(trajectory, found[0]),
+            pinned=tuple(self.pins),
+            model=self.choice.model,
+            why=self._why(),
+            settings=config.as_dict(),
+            seconds=budget.elapsed,
+            stopped=budget.exhausted,
+            calibrated=self.model is None or self.model.calibrations is not None,
+        )
+
+    def _why(self) -> str:
+        """The reasons for the model, and what limits it."""
+        uncalibrated = self.model is not None and self.model.calibrations is None
+        limits = ["its probabilities are not calibrated"] if uncalibrated else []
+        return "; ".join([self.choice.why, *limits, *self.regime.cautions(len(self.names))])
+
+    def _with_pins(self, found: list[Alternative]) -> list[Alternative]:
+        """The alternatives that place what is pinned. If none does, only that has a place."""
         pinned = list(self.pins)
-        whole = [candidate for candidate in candidates if candidate.placed[pinned].all()]
+        whole = [alternative for alternative in found if alternative.placed[pinned].all()]
         if whole:
             return whole
-        alone = replace(candidates[0], placed=np.zeros(len(self.names), dtype=bool), probability=0.0, score=0.0)
-        alone.placed[pinned] = True
-        return [replace(alone, joints=np.zeros_like(alone.joints), pieces=np.zeros_like(alone.pieces))]
+        nothing, placed = np.zeros(len(self.names)), np.isin(np.arange(len(self.names)), pinned)
+        only_pins = replace(found[0], placed=placed, probability=0.0, score=0.0, confidence=nothing)
+        return [replace(only_pins, joints=np.zeros_like(only_pins.joints))]
 
     # -- the user's frames -----------------------------------------------------------------------------------------
 
-    def _alternatives(self, candidates: list[Candidate]) -> tuple[Alternative, ...]:
+    def _in_user_frames(self, found: list[Alternative]) -> tuple[Alternative, ...]:
         """Assemblies are known up to a motion of the whole: all are put where the best one has its surest piece."""
-        anchor = int(candidates[0].pieces.argmax())
-        there = candidates[0].poses[anchor]
-        return tuple(self._alternative(one, _anchored(one.poses, anchor, there)) for one in candidates)
+        anchor = int(found[0].confidence.argmax())
+        target = found[0].poses[anchor]
+        return tuple(self._in_user_frame(one, _move_piece_to(one.poses, anchor, target)) for one in found)
 
-    def _alternative(self, candidate: Candidate, poses: np.ndarray) -> Alternative:
-        confidence = candidate.pieces.copy()
+    def _in_user_frame(self, alternative: Alternative, poses: np.ndarray) -> Alternative:
+        confidence = alternative.confidence.copy()
         confidence[list(self.pins)] = 1
-        return Alternative(
-            poses=moved_onto(self.pins, self.thinned.to_user(poses)),
-            placed=candidate.placed,
-            score=candidate.score,
-            probability=candidate.probability,
-            confidence=confidence,
-            joints=candidate.joints,
-            count=candidate.count,
-        )
+        poses = align_to_pins(self.pins, self.model_input.to_user(poses))
+        return replace(alternative, poses=poses, confidence=confidence)
 
-    def _flow(self, trajectory: Trajectory, best: Candidate) -> np.ndarray:
+    def _flow(self, trajectory: Trajectory, best: Alternative) -> np.ndarray:
         """(T, N, 4, 4) of the sample nearest to an assembly, ending where it is."""
         every = _matrices(trajectory.poses)
         flow = every[:, _nearest_sample(best, every[-1])]
-        anchor = int(best.pieces.argmax())
+        anchor = int(best.confidence.argmax())
         onto = best.poses[anchor] @ inverse(flow[-1, anchor])
-        return moved_onto(self.pins, self.thinned.to_user(onto @ flow))
+        return align_to_pins(self.pins, self.model_input.to_user(onto @ flow))
 
 
 def _matrices(poses: SE3) -> np.ndarray:
@@ -339,24 +305,13 @@ def _matrices(poses: SE3) -> np.ndarray:
     return poses.to(torch.float64).polish().matrix().cpu().numpy()
 
 
-def _side_by_side(parts: Sequence[Trajectory]) -> Trajectory:
-    """Samples of the same pieces as one batch; those that took fewer steps stay at their end."""
-    steps = max(len(part.taus) for part in parts)
-    rows = [torch.arange(steps).clamp(max=len(part.taus) - 1) for part in parts]
-    poses = [part.poses[index] for part, index in zip(parts, rows, strict=True)]
-    return Trajectory(
-        torch.cat([part.taus[index] for part, index in zip(parts, rows, strict=True)], dim=1),
-        SE3(torch.cat([p.rotation for p in poses], dim=1), torch.cat([p.translation for p in poses], dim=1)),
-    )
-
-
-def _anchored(poses: np.ndarray, anchor: int, there: np.ndarray) -> np.ndarray:
+def _move_piece_to(poses: np.ndarray, piece: int, target: np.ndarray) -> np.ndarray:
     """An assembly (N, 4, 4) moved as a whole, so that one piece comes to a pose (4, 4)."""
-    return (there @ inverse(poses[anchor])) @ poses
+    return (target @ inverse(poses[piece])) @ poses
 
 
-def _nearest_sample(candidate: Candidate, samples: np.ndarray) -> int:
+def _nearest_sample(alternative: Alternative, samples: np.ndarray) -> int:
     """The sample whose pieces are turned most like those of an assembly, up to a turn of the whole."""
     # |R_k Q_k^T - S|_F is least for the rotation S nearest to their sum, so a long sum means agreement.
-    turns = np.einsum("nij,knlj->kil", candidate.poses[:, :3, :3], samples[:, :, :3, :3])
+    turns = np.einsum("nij,knlj->kil", alternative.poses[:, :3, :3], samples[:, :, :3, :3])
     return int(np.linalg.norm(turns, ord="nuc", axis=(1, 2)).argmax())

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from eda.assembly.clouds import Clouds
+from eda.assembly.inputs.clouds import Clouds
 from eda.errors import InputError
 from eda.lie import SE3
 from eda.metrics import pairwise_errors
 
 SCHEMA = 1
+_RIGID = 1e-3  # how far a rotation may be from one: what float32 and printed matrices leave
 
 
 class Comparison(NamedTuple):
@@ -28,20 +29,81 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to put the pieces together."""
+    """One way to put N pieces together. The search has it in the frames of the network, a result in the user's."""
 
-    poses: np.ndarray  # (N, 4, 4) motions of the clouds as they were given; those of unplaced pieces mean nothing
+    poses: np.ndarray  # (N, 4, 4) motions of the pieces; those of unplaced pieces mean nothing
     placed: np.ndarray  # (N,) bool
-    score: float  # of the judge: about 1 if all breaks are closed, more if surfaces go on across the seams
+    score: float  # about 1 if all breaks are closed, more if surfaces continue across the seams
     probability: float  # that all placed pieces are where they belong
     confidence: np.ndarray  # (N,) in the place of every piece, 0 if unplaced, 1 if pinned
     joints: np.ndarray  # (N, N) confidence in every joint, 0 where two pieces do not touch
-    count: int  # how many assemblies of this shape were found
+    count: int = 1  # how many assemblies of this shape were found
+    support: float = 0.0  # the share of samples that have its joints, roughly
+
+    def __post_init__(self) -> None:
+        count = len(self.poses)
+        check_rigid("poses", self.poses, (count, 4, 4))
+        for what, array, shape in (
+            ("placed", self.placed, (count,)),
+            ("confidence", self.confidence, (count,)),
+            ("joints", self.joints, (count, count)),
+        ):
+            if np.shape(array) != shape:
+                raise InputError(f"{what} of an alternative must have shape {shape}, got {np.shape(array)}")
+        if not np.isfinite(self.score):
+            raise InputError(f"the score of an alternative must be a finite number, got {self.score}")
+        for what, values in (
+            ("probability", self.probability),
+            ("confidence", self.confidence),
+            ("joint", self.joints),
+        ):
+            if not np.all((np.asarray(values) >= 0) & (np.asarray(values) <= 1)):
+                raise InputError(f"every {what} of an alternative must lie in 0 .. 1, got {values}")
 
     @property
     def unplaced(self) -> list[int]:
         """The pieces that fit nowhere."""
         return np.flatnonzero(~self.placed).tolist()
+
+    @property
+    def contacts(self) -> list[tuple[int, int, float]]:
+        """The pairs of pieces i < j that touch, each with the confidence in its joint."""
+        pairs = np.argwhere(np.triu(self.joints, 1) > 0).tolist()
+        return [(i, j, float(self.joints[i, j])) for i, j in pairs]
+
+    def as_dict(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Everything, as JSON knows it, for pieces of these names."""
+        return {
+            "score": round(self.score, 6),
+            "probability": round(self.probability, 6),
+            "found": self.count,
+            "support": round(self.support, 6),
+            "unplaced": [names[i] for i in self.unplaced],
+            "pieces": [
+                {
+                    "name": name,
+                    "placed": bool(self.placed[i]),
+                    "confidence": round(float(self.confidence[i]), 6),
+                    "pose": self.poses[i].tolist() if self.placed[i] else None,
+                }
+                for i, name in enumerate(names)
+            ],
+            "joints": [
+                {"pieces": [names[i], names[j]], "confidence": round(confidence, 6)}
+                for i, j, confidence in self.contacts
+            ],
+        }
+
+
+def check_rigid(what: str, poses: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Raises `InputError` unless poses (..., 4, 4) have this shape and are rigid motions."""
+    if np.shape(poses) != shape:
+        raise InputError(f"{what} must have shape {shape}, got {np.shape(poses)}")
+    rotation = poses[..., :3, :3]
+    skew = np.abs(rotation @ np.swapaxes(rotation, -1, -2) - np.eye(3)).max(initial=0)
+    # Written so that NaN fails too.
+    if not (np.isfinite(poses).all() and skew < _RIGID and (np.linalg.det(rotation) > 0).all()):
+        raise InputError(f"{what} must be rigid motions: a rotation and a translation, without scale")
 
 
 @dataclass(frozen=True)
@@ -58,6 +120,7 @@ class Assembly:
     settings: dict[str, Any]
     seconds: float
     stopped: bool  # at the time limit, before all was tried
+    calibrated: bool = True  # False: the probabilities were calibrated for another model
 
     @property
     def best(self) -> Alternative:
@@ -70,6 +133,19 @@ class Assembly:
         looked_for = np.ones(len(self.names), dtype=bool)
         looked_for[list(self.pinned)] = False
         return bool(looked_for.any()) and not bool((self.best.placed & looked_for).any())
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the result must not miss, in sentences."""
+        notes = []
+        if self.is_empty:
+            others = " except those that were pinned" if self.pinned else ""
+            notes.append(f"No piece could be placed{others}: none was found to fit.")
+        if self.stopped:
+            notes.append("Stopped at the time limit: this is the best result found until then.")
+        if not self.calibrated:
+            notes.append("The probabilities are not calibrated for this model: use them only to compare alternatives.")
+        return notes
 
     def compare(self, other: Assembly | Alternative | np.ndarray) -> Comparison:
         """How far the best alternative is from another assembly of the same pieces, or from motions (N, 4, 4) of them.
@@ -90,12 +166,12 @@ class Assembly:
 
     @property
     def size(self) -> float:
-        """The unit of length of the puzzle, as `Pieces.scales`: what holds of its pieces however they lie."""
+        """The unit of length of the puzzle, as `Pieces.scales`: a property of its pieces, however they lie."""
         spread = [np.square(cloud - cloud.mean(axis=0)).sum(axis=1).mean() for cloud in self.clouds.points]
         return float(np.sqrt(np.sum(spread)))
 
     def _about_centers(self, poses: np.ndarray, rows: np.ndarray) -> SE3:
-        """Motions of some pieces, with what they do to the pieces' middles in place of what they do to the origin."""
+        """Motions of some pieces, with what they do to the pieces' centers in place of what they do to the origin."""
         moved = poses[rows].astype(np.float64)
         centers = np.stack([self.clouds.points[i].mean(axis=0) for i in rows])
         moved[:, :3, 3] += np.einsum("nij,nj->ni", moved[:, :3, :3], centers)
@@ -109,31 +185,9 @@ class Assembly:
             "pinned": [self.names[i] for i in self.pinned],
             "model": self.model,
             "why": self.why,
+            "calibrated": self.calibrated,
             "settings": self.settings,
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,
-            "alternatives": [_as_dict(alternative, self.names) for alternative in self.alternatives],
+            "alternatives": [alternative.as_dict(self.names) for alternative in self.alternatives],
         }
-
-
-def _as_dict(alternative: Alternative, names: tuple[str, ...]) -> dict[str, Any]:
-    touching = np.argwhere(np.triu(alternative.joints, 1) > 0)
-    return {
-        "score": round(alternative.score, 6),
-        "probability": round(alternative.probability, 6),
-        "found": alternative.count,
-        "unplaced": [names[i] for i in alternative.unplaced],
-        "pieces": [
-            {
-                "name": name,
-                "placed": bool(alternative.placed[i]),
-                "confidence": round(float(alternative.confidence[i]), 6),
-                "pose": alternative.poses[i].tolist() if alternative.placed[i] else None,
-            }
-            for i, name in enumerate(names)
-        ],
-        "joints": [
-            {"pieces": [names[i], names[j]], "confidence": round(float(alternative.joints[i, j]), 6)}
-            for i, j in touching
-        ],
-    }

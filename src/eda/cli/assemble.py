@@ -1,4 +1,4 @@
-"""`eda assemble`: a folder of pieces in, an assembly out. `eda models`: which weights there are."""
+"""`eda assemble`: a folder of pieces in, an assembly out. `eda models`: the models that ship with the package."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eda.budget import Stage
 from eda.cli.stages import stages
 
 if TYPE_CHECKING:
@@ -25,34 +26,45 @@ _POINTS = 1500
 
 
 def assemble(
-    pieces: Annotated[list[Path], typer.Argument(help="Files or folders: meshes or clouds, one piece each.")],
-    folder: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+    pieces: Annotated[
+        list[Path], typer.Argument(help="Files or folders of files: meshes or point clouds, one piece each.")
+    ],
+    folder: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the result to.")],
     pin: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PIECE=POSE.json", help="A piece whose place is known: a matrix, 3x4 or 4x4. May be repeated."
+            metavar="PIECE=POSE.json", help="A piece whose pose is known: a 3x4 or 4x4 matrix. May be repeated."
         ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Assemblies to draw before judging.")] = 16,
-    steps: Annotated[int, typer.Option(min=1, help="Of the solver, in a round.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="How often the flow is followed.")] = 1,
-    solver: Annotated[str, typer.Option(help="rk1, rk4, rkmk4 or adaptive.")] = "rk4",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
-    refine: Annotated[bool, typer.Option("--refine/--no-refine", help="Or judge samples as they are.")] = True,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which nothing new is tried.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Assemblies to sample from the network.")] = 16,
+    steps: Annotated[int, typer.Option(min=1, help="Integration steps per round.")] = 10,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds of integration, each starting where the last one ended.")
+    ] = 1,
+    solver: Annotated[str, typer.Option(help="The integrator: rk1, rk4, rkmk4 or adaptive.")] = "rk4",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed: the same seed gives the same result.")] = 0,
+    refine: Annotated[
+        bool, typer.Option("--refine/--no-refine", help="Refine and combine the samples, or rank them as they are.")
+    ] = True,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which the best result so far is returned.")
+    ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A model's name (`eda models`) or file, or none; chosen by the pieces if not given."),
+        typer.Option(
+            help="A model's name (see `eda models`), its file, or none (scans only). By default, chosen by the pieces."
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Where the network runs, as torch calls it.")] = "cpu",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a result that lies in the folder.")] = False,
+    device: Annotated[str, typer.Option(help="The torch device for the network, such as cpu or cuda.")] = "cpu",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in the folder.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="The pieces lie in their true places: say how far off the result is.")
+        bool,
+        typer.Option("--in-place", help="The pieces are given in their true poses: print the error of the result."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
 ) -> None:
-    """Put broken pieces together. Exit code 0 done, 2 bad input, 3 no piece could be placed."""
+    """Put pieces together. Exit codes: 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
     from eda.output.result_files import write_claimed
@@ -71,7 +83,7 @@ def assemble(
             clouds, normals, names=names, pins=_pins(pin or [], names), model=model, device=device, config=config,
             progress=tell,
         )  # fmt: skip
-        tell("writing", 0.0)
+        tell(Stage.WRITE, 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
         write_claimed(assembly, [InputPiece(*piece) for piece in given], claimed, command=command)
     if as_json:
@@ -86,7 +98,7 @@ def models() -> None:
     from eda.weights import SHIPPED
 
     for shipped in SHIPPED:
-        typer.echo(f"{shipped.name:16} {shipped.purpose}")
+        typer.echo(f"{shipped.name:16} {shipped.regime}: {shipped.purpose}")
         typer.echo(f"{'':16} {shipped.card}")
 
 
@@ -101,25 +113,25 @@ def _read(paths: list[Path]) -> list[PieceFile]:
 
 
 def _warn(files: list[PieceFile]) -> None:
-    from eda.data.piece_files import doubts
+    from eda.data.piece_files import input_warnings
     from eda.errors import InputWarning
 
-    for doubt in doubts(files):
-        warnings.warn(doubt, InputWarning, stacklevel=1)
+    for text in input_warnings(files):
+        warnings.warn(text, InputWarning, stacklevel=1)
 
 
 def _points(file: PieceFile, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Points of a piece, and outward normals if the file tells which side is outside."""
     import numpy as np
 
-    from eda.data.piece_files import sampled
+    from eda.data.piece_files import sample_piece
 
-    points, normals, oriented = sampled(file, _POINTS, np.random.default_rng(seed))
+    points, normals, oriented = sample_piece(file, _POINTS, np.random.default_rng(seed))
     return points, normals if oriented else None
 
 
 def _pins(words: list[str], names: list[str]) -> dict[int | str, np.ndarray]:
-    """Known motions from options PIECE=FILE; names may contain the sign too."""
+    """Known motions by piece, from options PIECE=FILE; a name may contain an equals sign too."""
     from eda.assembly import read_pin
     from eda.errors import InputError
 
@@ -142,10 +154,10 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
 
     best, console = assembly.best, Console()
     placed = f"{int(best.placed.sum())} of {len(best.placed)} pieces placed"
-    console.print(f"{placed}, {best.probability:.0%} sure, in {assembly.seconds:.1f} s")
+    console.print(f"{placed}, probability {best.probability:.0%}, in {assembly.seconds:.1f} s")
     console.print(f"model {escape(assembly.model)} ({escape(assembly.why)})")
-    if assembly.stopped:
-        console.print("stopped at the time limit: this is the best that was found until then")
+    for note in assembly.notes:
+        console.print(note)
     table = Table("piece", "confidence", "touches")
     for i, name in enumerate(assembly.names):
         touching = ", ".join(escape(assembly.names[j]) for j in (-best.joints[i]).argsort() if best.joints[i, j] > 0)
@@ -153,7 +165,7 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
     console.print(table)
     if in_place and best.placed.sum() > 1:
         degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))
-        console.print(f"against the truth: {degrees:.1f} degrees and {share:.1%} of the size off, over all pairs")
+        console.print(f"against the truth: mean error over all pairs {degrees:.1f} degrees and {share:.1%} of the size")
     console.print(f"open {escape(str(folder / 'report.html'))}", soft_wrap=True)
 
 

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eda.data.mesh_files import MeshSource
+    from eda.data.fracture import Meshes
+
+PUZZLES = (
+    "Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
+    "rooms:KEY=VALUE,... or KIND:PATH."
+)
 
 
 def listed(text: str) -> tuple[str, ...]:
@@ -14,13 +19,13 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def meshes_at(path: Path | None, licences: str | None) -> MeshSource | None:
+def meshes_at(path: Path | None, licences: str | None) -> Meshes | None:
     """The meshes at a path, of a pack only those with such licences; None without a path."""
-    from eda.data.mesh_files import mesh_source
+    from eda.data.fracture import open_meshes
     from eda.errors import InputError
 
     if path is not None:
-        return mesh_source(path, listed(licences) if licences else None)
+        return open_meshes(path, listed(licences) if licences else None)
     if licences is not None:
-        raise InputError("--licences chooses among the meshes of a pack; there are none")
+        raise InputError("--licences chooses among the meshes of a pack, but no pack was given")
     return None

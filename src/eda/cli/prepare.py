@@ -1,4 +1,4 @@
-"""`eda prepare`: everybody's datasets as ours."""
+"""`eda prepare`: other people's datasets as shards."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import typer
 
 from eda.cli.terminal import progress
 
-# A copy of the names that `eda.data.prepare` knows: --help must not wait for numpy.
+# A copy of the names of `eda.data.readers`: --help must not wait for numpy.
 NAMES = (
-    "breaking-bad", "garf", "rpf", "ply", "3dmatch", "3dzeromatch", "kitti",
+    "breaking-bad", "garf", "rpf", "folders", "3dmatch", "3dzeromatch", "kitti",
     "breaking-bad-pack", "3dmatch-pack", "kitti-pack",
 )  # fmt: skip
 
 
 def _print_options(name: str | None) -> None:
-    """What can be given to --set for a kind of dataset, and its defaults."""
+    """Print what can be given to --set for a kind of dataset, and the defaults."""
     if name is None:
         return
-    from eda.data.prepare import options_of
+    from eda.data.readers import options_of
 
     for key, default in options_of(name).items():
         typer.echo(f"{key}={'+'.join(default) if isinstance(default, tuple) else default}")
@@ -29,24 +29,29 @@ def _print_options(name: str | None) -> None:
 
 def prepare(
     name: Annotated[str, typer.Argument(help=f"The kind of dataset: {', '.join(NAMES)}.")],
-    source: Annotated[Path, typer.Argument(help="Where its files lie.")],
-    folder: Annotated[Path, typer.Argument(help="Where to write; an interrupted run goes on where it stopped.")],
+    source: Annotated[Path, typer.Argument(help="Path of its files.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write to. An interrupted run continues where it stopped.")],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="OPTION=VALUE", help="An option of the reader, e.g. --set split=val."),
+        typer.Option("--set", metavar="OPTION=VALUE", help="Set an option of the reader, e.g. --set split=val."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that read at the same time.")] = 1,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and count it.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out puzzles that cannot be read, and count them.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
     options: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", callback=_print_options, is_eager=True, help="Print the options of a kind of dataset."
+            metavar="NAME",
+            callback=_print_options,
+            is_eager=True,
+            help="List the options of a kind of dataset.",
         ),
     ] = None,
 ) -> None:
-    """Write a dataset of somebody else's format as shards to learn from and to measure on."""
-    from eda.data.prepare import prepare as write
+    """Convert a published dataset, or folders of pieces, into a dataset to train and to evaluate on."""
+    from eda.data.storage.prepare import prepare as write
 
     chosen = dict(_split(text) for text in settings or [])
     with progress("reading", hidden=quiet) as advance:

@@ -1,4 +1,4 @@
-"""`eda rooms`: a dataset of pairs of scans of rooms that never were."""
+"""`eda rooms`: a dataset of pairs of scans of generated rooms."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ from eda.cli.options import meshes_at
 from eda.cli.terminal import progress
 
 if TYPE_CHECKING:
-    from eda.data.mesh_files import MeshSource
+    from eda.data.fracture import Meshes
 
 SHARD_SIZE = 25  # rooms; each gives several pairs, of some thousand points
 
 
 def rooms(
-    folder: Annotated[Path, typer.Argument(help="Where to write; an interrupted run goes on where it stopped.")],
-    rooms: Annotated[int, typer.Option(min=1, help="How many.")] = 300,
-    scans: Annotated[int, typer.Option(help="Scans of a room.")] = 14,
-    pairs: Annotated[int, typer.Option(help="Pairs of them that are written, at most.")] = 10,
+    folder: Annotated[Path, typer.Argument(help="Folder to write to. An interrupted run continues where it stopped.")],
+    rooms: Annotated[int, typer.Option(min=1, help="Number of rooms.")] = 300,
+    scans: Annotated[int, typer.Option(help="Number of scans of a room.")] = 14,
+    pairs: Annotated[int, typer.Option(help="Largest number of pairs of scans to write for a room.")] = 10,
     objects: Annotated[
         Path | None,
         typer.Option(
-            help="Closed meshes to put about: a mesh, a folder of meshes, or a pack. Without it, things of our own."
+            help="Closed meshes to place in the rooms, beside made-up objects: a mesh, a folder of meshes, or a pack."
         ),
     ] = None,
     licences: Annotated[
-        str | None, typer.Option(help='Of a pack, only meshes with these licences, e.g. "CC BY,CC0".')
+        str | None, typer.Option(help='Take only meshes of a pack with these licences, e.g. "CC BY,CC0".')
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same rooms.")] = 0,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that work at the same time; 0: all cores.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same rooms.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Number of processes; 0: one for every core.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
-    """Make up furnished rooms, scan them, and write pairs of scans as a dataset."""
-    from eda.data.build import Plan, build
-    from eda.data.rooms import RoomSource
+    """Generate furnished rooms, scan them with a virtual depth camera, and write pairs of scans as a dataset."""
+    from eda.data import Plan, RoomSource, build
 
-    source = RoomSource(seed, meshes_at(objects, licences), scans=scans, pairs=pairs)
+    source = RoomSource(seed, meshes_at(objects, licences), scans=scans, pairs=pairs, rooms=rooms)
     if source.objects is not None:
         _check_usable(source.objects, quiet)
-    plan = Plan(source, rooms, source.description(), shard_size=SHARD_SIZE)
+    plan = Plan(source.pairs_of_room, rooms, source.description(), shard_size=SHARD_SIZE)
     with progress("scanning", hidden=quiet) as advance:
         done = build(plan, folder, workers=workers or os.cpu_count() or 1, progress=advance)
     typer.echo(f"{folder}: {done.num_examples} pairs of scans of {rooms} rooms")
 
 
-def _check_usable(objects: MeshSource, quiet: bool) -> None:
+def _check_usable(objects: Meshes, quiet: bool) -> None:
     """Before the work, not in its middle: nearly every room takes some of them."""
     with progress("reading objects", hidden=quiet) as advance:
         for index in range(len(objects)):

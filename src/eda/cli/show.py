@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eda.cli.files import check_output_file, write_output_file
+from eda.cli.options import PUZZLES
 from eda.cli.terminal import progress
 
 if TYPE_CHECKING:
-    from eda.data import Example
+    from eda.data import Example, Source
 
 
 def show(
-    puzzles: Annotated[
-        str,
-        typer.Argument(
-            help="Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
-            "rooms:KEY=VALUE,... or KIND:PATH."
-        ),
-    ],
+    puzzles: Annotated[str, typer.Argument(help=PUZZLES)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write, a PNG.")] = Path("sheet.png"),
-    count: Annotated[int, typer.Option(min=1, help="Puzzles to draw.")] = 12,
-    seed: Annotated[int, typer.Option(min=0, help="Of the choice of puzzles.")] = 0,
-    columns: Annotated[int, typer.Option(min=1, help="Puzzles side by side.")] = 3,
-    size: Annotated[int, typer.Option(min=32, help="Pixels of a view; a puzzle has three.")] = 220,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="Number of puzzles to draw.")] = 12,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the choice of puzzles.")] = 0,
+    columns: Annotated[int, typer.Option(min=1, help="Number of puzzles side by side.")] = 3,
+    size: Annotated[int, typer.Option(min=32, help="Width of a view in pixels; a puzzle has three views.")] = 220,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
-    """Draw some puzzles of a dataset, each assembled, taken apart, and with its breaks in red."""
-    from eda.data.sources import open_examples
+    """Draw some puzzles of a dataset on one page: each assembled, taken apart, and with its breaks in red."""
+    from eda.data import open_examples
     from eda.errors import InputError
     from eda.render import SheetStyle, contact_sheet, encode_png
 
     if output.suffix.lower() != ".png":
         raise InputError(f"{output}: pictures are written as PNG; choose a name that ends in .png")
     check_output_file(output, overwrite=overwrite)
-    chosen = _some(cast("Sequence[Example]", open_examples(puzzles)), count, seed)
+    chosen = _choose(open_examples(puzzles), count, seed)
     if not chosen:
         raise InputError(f"{puzzles}: there are no puzzles to draw")
     with progress("drawing", hidden=quiet) as advance:
@@ -48,7 +42,7 @@ def show(
     typer.echo(f"{output}: {len(chosen)} puzzles")
 
 
-def _some(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+def _choose(examples: Source, count: int, seed: int) -> list[Example]:
     """Up to `count` of the examples, drawn by the seed, in their own order."""
     import numpy as np
 
@@ -60,6 +54,6 @@ def _some(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
             break
         try:
             found[index] = examples[index]
-        except LeftOut:  # its options do not want it, so neither do we
+        except LeftOut:  # the options of the source exclude it
             continue
     return [found[index] for index in sorted(found)]

@@ -3,52 +3,54 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from eda.budget import Progress, Stage
 from eda.cli.terminal import bar
 
 # Where each stage ends on the way from 0 to 1; each begins where the one before it ends.
-_ENDS = {
-    "reading": 0.02,
-    "thinning": 0.04,
-    "sampling": 0.5,
-    "refining joints": 0.85,
-    "growing assemblies": 0.9,
-    "docking left over pieces": 0.95,
-    "ranking": 0.96,
-    "writing": 1.0,
+STAGE_ENDS: dict[Stage, float] = {
+    Stage.READ: 0.02,
+    Stage.DOWNSAMPLE: 0.04,
+    Stage.SAMPLE: 0.5,
+    Stage.MATCH: 0.6,
+    Stage.REFINE_JOINTS: 0.85,
+    Stage.GROW: 0.88,
+    Stage.REFINE_SAMPLES: 0.92,
+    Stage.DOCK: 0.95,
+    Stage.RANK: 0.96,
+    Stage.WRITE: 1.0,
 }
 
 
-def overall(stage: str, done: float) -> float | None:
-    """The share of the whole that is done, when so much of a stage is done; None for a stage that is not known."""
-    if stage not in _ENDS:
-        return None
-    begin = max((end for end in _ENDS.values() if end < _ENDS[stage]), default=0.0)
-    return begin + done * (_ENDS[stage] - begin)
+def overall_share(stage: Stage, share: float) -> float:
+    """The share of the whole that is done, when this share of a stage is done."""
+    begin = max((end for end in STAGE_ENDS.values() if end < STAGE_ENDS[stage]), default=0.0)
+    return begin + share * (STAGE_ENDS[stage] - begin)
 
 
 @contextmanager
-def stages(*, hidden: bool) -> Iterator[Callable[[str, float], None]]:
-    """Gives a function `tell(stage, share of it that is done)`."""
+def stages(*, hidden: bool) -> Iterator[Progress]:
+    """A context with a progress bar, which gives the callback that moves it."""
     from rich.progress import BarColumn, TextColumn
 
     columns = (TextColumn("{task.description:24}"), BarColumn(), TextColumn("{task.fields[left]}"))
-    began, reached = time.monotonic(), 0.0
+    started, reached = time.monotonic(), 0.0
     with bar(*columns, hidden=hidden) as shown:
-        task = shown.add_task("reading", total=1.0, left="")
+        task = shown.add_task(Stage.READ, total=1.0, left="")
 
-        def tell(stage: str, done: float) -> None:
+        def tell(stage: Stage, share: float) -> None:
             nonlocal reached
-            reached = max(reached, overall(stage, done) or 0.0)
-            shown.update(task, description=stage, completed=reached, left=_left(time.monotonic() - began, reached))
+            reached = max(reached, overall_share(stage, share))
+            left = _time_left(time.monotonic() - started, reached)
+            shown.update(task, description=stage, completed=reached, left=left)
 
         yield tell
 
 
-def _left(elapsed: float, done: float) -> str:
-    """In words, once enough is done to tell."""
+def _time_left(elapsed: float, done: float) -> str:
+    """The time that is left, in words, once enough is done to tell."""
     if done < 0.05:
         return ""
     seconds = elapsed * (1 - done) / done

@@ -120,7 +120,7 @@ def _check_readable(config: TrainConfig) -> None:
     from eda import Eda
     from eda.data import Dataset
 
-    Dataset.named(config.data.train)
+    Dataset.from_text(config.data.train)
     if config.data.validation:
         Dataset(config.data.validation)
     if config.begin_with:
@@ -159,17 +159,32 @@ def _claim(folder: Path, config: TrainConfig) -> None:
     from eda.errors import InputError
     from eda.train import is_disk_full
 
-    record = folder / "config.json"
-    values = json.loads(json.dumps(dataclasses.asdict(config)))
+    record, values = folder / "config.json", _plain(config)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if record.is_file():
-            _check_same(dict(json.loads(record.read_bytes())["config"]), values, folder)
+            _check_same(_recorded(json.loads(record.read_bytes())["config"], folder), values, folder)
         write_atomically(record, json.dumps({"config": values, **_environment()}, indent=2).encode())
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError) or is_disk_full(error):
             raise
         raise InputError(f"{folder}: cannot be used as the folder of a run ({error})") from error
+
+
+def _plain(config: TrainConfig) -> dict[str, Any]:
+    """As JSON knows it."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def _recorded(values: Any, folder: Path) -> dict[str, Any]:
+    """The config of a run that an older Eda may have begun, in the words of this one."""
+    from eda.errors import InputError
+    from eda.train import TrainConfig
+
+    try:
+        return _plain(TrainConfig.from_dict(values))
+    except InputError as error:
+        raise InputError(f"{folder}: holds a run with other settings ({error}); choose another folder") from error
 
 
 def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
@@ -218,7 +233,7 @@ def _placed(puzzle: Puzzle, poses: SE3, name: str) -> Example:
     """The pieces at these poses, as an example that can be drawn."""
     from eda.data import Example
 
-    moved = puzzle.pieces.moved(poses)
+    moved = puzzle.pieces.move(poses)
     bounds = moved.sizes.tolist()
     normals = None if moved.normals is None else [part.numpy() for part in moved.normals.split(bounds)]
     return Example.from_clouds(name, [part.numpy() for part in moved.points.split(bounds)], normals)

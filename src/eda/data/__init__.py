@@ -1,22 +1,20 @@
-"""Puzzles to learn from and to measure on: two generators, readers of everybody's formats, a loader that streams."""
+"""Puzzles to learn from and to measure on: two generators, readers of other people's formats, a loader that streams."""
 
-from eda.data.build import Built, Plan, build
 from eda.data.example import LOST, OUTER, Example
-from eda.data.fracture import Fracture, FractureConfig
-from eda.data.loader import Batch, Loader
-from eda.data.mesh_files import mesh_source
-from eda.data.prepare import open_source
-from eda.data.puzzles import FractureSource
+from eda.data.fracture import Fracture, FractureConfig, FractureSource, open_meshes, random_shape
+from eda.data.readers import open_reader
 from eda.data.rooms import RoomSource
-from eda.data.shapes import random_shape
-from eda.data.shards import Dataset
+from eda.data.source import Source
 from eda.data.sources import open_examples, register_source
+from eda.data.storage.build import BuildResult, Plan, build
+from eda.data.storage.loader import Batch, Loader
+from eda.data.storage.shards import Dataset
 
 __all__ = [
     "LOST",
     "OUTER",
     "Batch",
-    "Built",
+    "BuildResult",
     "Dataset",
     "Example",
     "Fracture",
@@ -25,10 +23,11 @@ __all__ = [
     "Loader",
     "Plan",
     "RoomSource",
+    "Source",
     "build",
-    "mesh_source",
     "open_examples",
-    "open_source",
+    "open_meshes",
+    "open_reader",
     "random_shape",
     "register_source",
 ]

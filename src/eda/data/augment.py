@@ -1,4 +1,4 @@
-"""Chance in training: what may happen to an example between the disk and the network."""
+"""Augmentation: random changes of an example between the disk and the network."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Augmentation:
         if self.keep < 1:
             example = crop(example, self.keep, rng)
         if self.mirror and rng.random() < self.mirror:  # who asks for none draws as before
-            example = mirrored(example)
+            example = mirror_image(example)
         if self.noise or self.tilt:
-            example = noisy(example, self.noise * rng.random(), self.tilt * rng.random(), rng)
+            example = add_noise(example, self.noise * rng.random(), self.tilt * rng.random(), rng)
         if rng.random() < self.drop and example.num_pieces > 2:
             example = without_piece(example, int(rng.integers(example.num_pieces)))
         if rng.random() < self.foreign and another is not None:
@@ -61,7 +61,7 @@ def crop(example: Example, keep: float, rng: np.random.Generator) -> Example:
     return replace(example, gaps=None).rows(np.concatenate(chosen), np.array(sizes, dtype=np.int64))
 
 
-def mirrored(example: Example) -> Example:
+def mirror_image(example: Example) -> Example:
     """The mirror image; which plane is the mirror does not matter, since a turn of the whole does not."""
     flip = np.array([-1, 1, 1], dtype=np.float32)
     return replace(
@@ -69,7 +69,7 @@ def mirrored(example: Example) -> Example:
     )
 
 
-def noisy(example: Example, noise: float, tilt: float, rng: np.random.Generator) -> Example:
+def add_noise(example: Example, noise: float, tilt: float, rng: np.random.Generator) -> Example:
     """Points moved and normals tilted, each by chance of its own, as a worse sensor would have seen them."""
     points, normals = example.points + noise * rng.normal(size=example.points.shape), example.normals
     if normals is not None:
@@ -80,7 +80,7 @@ def noisy(example: Example, noise: float, tilt: float, rng: np.random.Generator)
 
 
 def without_piece(example: Example, piece: int) -> Example:
-    """One piece is lost; what touched it still lies on a break."""
+    """The example without one piece; what touched it still lies on a break."""
     owner = np.repeat(np.arange(example.num_pieces), example.sizes)
     unmarked = replace(example, foreign=None)
     left = unmarked.rows(np.flatnonzero(owner != piece), np.delete(example.sizes, piece))
@@ -91,22 +91,22 @@ def without_piece(example: Example, piece: int) -> Example:
 
 
 def with_foreign_piece(example: Example, other: Example, rng: np.random.Generator) -> Example:
-    """One piece of another example joins, somewhere near; it has no place among the rest."""
+    """The example with one piece of another example somewhere near, marked as foreign."""
     piece = int(rng.integers(other.num_pieces))
     rows = slice(int(other.sizes[:piece].sum()), int(other.sizes[: piece + 1].sum()))
 
-    def joined(mine: np.ndarray | None, theirs: np.ndarray | None) -> np.ndarray | None:
+    def join(mine: np.ndarray | None, theirs: np.ndarray | None) -> np.ndarray | None:
         return None if mine is None or theirs is None else np.concatenate([mine, theirs[rows]])
 
     broken = None if other.contact is None else np.where(other.contact == OUTER, OUTER, LOST).astype(np.int16)
-    points = joined(example.points, other.points)
+    points = join(example.points, other.points)
     assert points is not None
     return Example(
         name=example.name,
         points=points,
         sizes=np.append(example.sizes, other.sizes[piece]),
-        normals=joined(example.normals, other.normals),
-        contact=joined(example.contact, broken),
+        normals=join(example.normals, other.normals),
+        contact=join(example.contact, broken),
         foreign=np.append(~example.own, True),
-        gaps=joined(example.gaps, other.gaps),
+        gaps=join(example.gaps, other.gaps),
     )

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eda.cloud import farthest_points_and_gaps
+from eda.cloud import estimate_normals, farthest_points_and_gaps
 from eda.errors import InputError
 from eda.pieces import MIN_POINTS, Puzzle
+
+NEIGHBORS = 16  # nearest points by which readers estimate the normals that a cloud does not have
 
 # Labels of `contact` that are not the index of a piece.
 OUTER = -1  # on the object's own surface
@@ -30,7 +32,7 @@ class Example:
     normals: np.ndarray | None = None  # (P, 3) float32, unit and outward
     contact: np.ndarray | None = None  # (P,) int16, the piece that a point on a break touches, or OUTER or LOST
     foreign: np.ndarray | None = None  # (N,) bool, pieces of another object, whose place means nothing; None: no piece
-    gaps: np.ndarray | None = None  # (P,) float32, see `ordered`
+    gaps: np.ndarray | None = None  # (P,) float32, see `sort_farthest_first`
 
     def __post_init__(self) -> None:
         count, num_pieces = len(self.points), len(self.sizes)
@@ -58,7 +60,7 @@ class Example:
         contact: Sequence[np.ndarray] | None = None,
         foreign: Sequence[bool] | None = None,
     ) -> Example:
-        """From one array a piece. The whole is moved to the origin in float64, then kept in float32."""
+        """An example from one array a piece, moved to the origin in float64 and stored in float32."""
         if not clouds:
             raise InputError(f"{name}: no pieces")
         points = np.concatenate([np.asarray(cloud, dtype=np.float64) for cloud in clouds])
@@ -81,17 +83,17 @@ class Example:
 
     @property
     def num_pieces(self) -> int:
-        """N."""
+        """N, the number of pieces."""
         return len(self.sizes)
 
     @property
     def on_break(self) -> np.ndarray | None:
-        """(P,) which points lie on a break surface."""
+        """(P,) bool, which points lie on a break surface."""
         return None if self.contact is None else self.contact != OUTER
 
     @property
     def own(self) -> np.ndarray:
-        """(N,) which pieces belong to the object."""
+        """(N,) bool, which pieces belong to the object."""
         return np.ones(self.num_pieces, dtype=bool) if self.foreign is None else ~self.foreign
 
     def clouds(self, values: np.ndarray | None = None) -> list[np.ndarray]:
@@ -109,7 +111,17 @@ class Example:
             gaps=None if self.gaps is None else self.gaps[chosen],
         )
 
-    def ordered(self) -> Example:
+    def with_normals(self, neighbors: int = NEIGHBORS) -> Example:
+        """The example with its own normals, or else with normals estimated from so many nearest points of a piece.
+
+        The signs of estimated normals are a guess. With `neighbors` 0 nothing is estimated.
+        """
+        if self.normals is not None or not neighbors:
+            return self
+        estimated = [estimate_normals(cloud, neighbors) for cloud in self.clouds()]
+        return replace(self, normals=np.concatenate(estimated).astype(np.float32))
+
+    def sort_farthest_first(self) -> Example:
         """The points of every piece in farthest-point order, each with its gap: how far those before it were.
 
         The points with a gap above some length cover every piece evenly at that length, so thinning is a choice of
@@ -121,10 +133,10 @@ class Example:
         gaps = np.concatenate([gaps for _, gaps in runs]).astype(np.float32)
         return replace(self.rows(order, self.sizes), gaps=gaps)
 
-    def thinned(self, budget: int) -> Example:
+    def downsample(self, budget: int) -> Example:
         """About `budget` points at the same distance from each other on every piece; small pieces keep a few more."""
         if self.gaps is None:
-            return self.ordered().thinned(budget)
+            return self.sort_farthest_first().downsample(budget)
         if budget >= len(self.points):
             return self
         keep = np.concatenate([np.arange(size) for size in self.sizes]) < MIN_POINTS
@@ -133,6 +145,6 @@ class Example:
         return self.rows(np.flatnonzero(keep), np.bincount(piece[keep], minlength=self.num_pieces))
 
     def puzzle(self) -> Puzzle:
-        """What the network is given, and its solution, in which the object's own pieces are centred."""
+        """The pieces for a network and their solution, in which the object's own pieces are centred."""
         normals = None if self.normals is None else self.clouds(self.normals)
         return Puzzle.from_assembled(self.clouds(), normals, own=self.own)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from eda.errors import InputError
+from eda.registration.rigid import is_rigid
 
 # What readers of damaged files raise, in numpy, scipy, trimesh, h5py and here.
 _DAMAGE = (
@@ -45,7 +46,7 @@ class DamageError(ValueError):
 
 @contextmanager
 def reading(path: Path, expected: str) -> Iterator[None]:
-    """Whatever goes wrong inside is said as: this file, what it should have been, and what to do."""
+    """Turns any error inside into an `InputError` that says which file, what it should have been, and what to do."""
     try:
         yield
     except InputError:
@@ -55,11 +56,11 @@ def reading(path: Path, expected: str) -> Iterator[None]:
     except MemoryError as error:
         raise InputError(f"{path}: it needs more memory than there is; write it again, with fewer points") from error
     except _DAMAGE as error:
-        raise damaged(path, expected, error) from error
+        raise damage_error(path, expected, error) from error
 
 
-def damaged(path: Path, expected: str, error: Exception) -> InputError:
-    """What to raise. Errors of libraries speak of their own insides, so they stay the cause and are not quoted."""
+def damage_error(path: Path, expected: str, error: Exception) -> InputError:
+    """The error to raise. Errors of libraries speak of their own internals, so they stay the cause, not quoted."""
     if isinstance(error, OSError) and error.strerror:
         return InputError(f"{path}: expected {expected}, but it cannot be read: {error.strerror}")
     found = f" ({error})" if isinstance(error, DamageError) else ""
@@ -78,7 +79,14 @@ def check_promise(path: Path, what: str, needed: int, there: int) -> None:
         )
 
 
-def decoded(content: bytes) -> str:
+def check_offsets(path: Path, what: str, offset: np.ndarray, count: int) -> None:
+    """Raise `InputError` unless offsets begin at 0, do not fall, and end at the count of what they divide."""
+    whole = offset.ndim == 1 and len(offset) > 1 and np.issubdtype(offset.dtype, np.integer)
+    if not whole or offset[0] != 0 or offset[-1] != count or (np.diff(offset) < 0).any():
+        raise InputError(f"{path}: {what} must rise from 0 to {count}")
+
+
+def decode_text(content: bytes) -> str:
     """Text as UTF-8, or else as Latin-1, which programs wrote before it and which any bytes can be read as."""
     try:
         return content.decode("utf-8-sig")
@@ -137,14 +145,12 @@ def as_motion(array: Any, where: object) -> np.ndarray:
         rows = np.asarray(array, dtype=np.float64).reshape(-1, 4)
     except (ValueError, TypeError) as error:
         raise InputError(f"{where}: expected a rigid motion as a 3x4 or 4x4 matrix ({error})") from error
-    rotation = rows[:3, :3]
-    sound = len(rows) in (3, 4) and np.isfinite(rows).all()
     # The published poses are rounded to a few digits, so "rigid" means to about that.
-    if not sound or np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-2 or np.linalg.det(rotation) < 0:
+    if len(rows) not in (3, 4) or not is_rigid(rows, 1e-2):
         raise InputError(f"{where}: expected a rigid motion as a 3x4 or 4x4 matrix, and this one is not rigid")
     return np.vstack([rows[:3], [0, 0, 0, 1]])
 
 
-def moved(cloud: np.ndarray, motion: np.ndarray) -> np.ndarray:
+def move_points(cloud: np.ndarray, motion: np.ndarray) -> np.ndarray:
     """A cloud (n, 3) under a rigid motion (4, 4)."""
     return cloud @ motion[:3, :3].T + motion[:3, 3]

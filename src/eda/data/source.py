@@ -1,7 +1,7 @@
-"""Source: puzzles of a dataset as it lies on disk, read one at a time. Every reader is one.
+"""Source: puzzles in a fixed order, read one at a time. Datasets, readers and generators are sources.
 
-In: the path where somebody else's files lie, and which of them to take. Out: an `Example` by its number. A reader is a
-frozen dataclass of its options, so it can be handed to other processes, compared and written down.
+`ItemSource` makes one from a list of items and a way to read an item. A subclass is a frozen dataclass of its options,
+so it can be handed to other processes, compared and written down.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,19 +20,27 @@ Item = TypeVar("Item")
 
 
 class LeftOut(InputError):  # noqa: N818 -- nothing is wrong with the file: the reader's own filter does not want it
-    """A sound puzzle that the options of the reader exclude, which only shows once it is read."""
+    """A sound puzzle that the options of a source exclude, which only shows once it is read."""
 
 
-class Source(ABC, Generic[Item]):
-    """Puzzles 0 .. len - 1; nothing but their list is read before one is asked for.
+class Source(Protocol):
+    """Puzzles 0 .. len - 1.
 
-    `source[i]` raises `InputError` for a puzzle that cannot be used, `LeftOut` for one that its options exclude;
-    `for example in source` passes over the latter.
+    `source[i]` raises `InputError` for a puzzle that cannot be used and `LeftOut` for one that the options exclude.
+    `for example in source` passes over the latter, so `len` is an upper bound on what it gives.
     """
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Example: ...
+    def __iter__(self) -> Iterator[Example]: ...
+
+
+class ItemSource(ABC, Generic[Item]):
+    """A `Source` of items; nothing but their list is read before one is asked for."""
 
     @property
     def num_missing(self) -> int:
-        """Puzzles that a list of the dataset names but that are not there."""
+        """How many puzzles a list of the dataset names that are not there."""
         return 0
 
     @property
@@ -42,7 +50,7 @@ class Source(ABC, Generic[Item]):
 
     @abstractmethod
     def read(self, item: Item) -> Example:
-        """One of them."""
+        """The puzzle of an item."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -60,6 +68,32 @@ class Source(ABC, Generic[Item]):
                 yield self[index]
             except LeftOut:
                 continue
+
+
+class Listing(NamedTuple):
+    """What a dataset's own lists say."""
+
+    items: tuple[str, ...]  # what there is to read
+    num_missing: int  # what they name that is not there
+
+
+class ListedSource(ItemSource[str]):
+    """A source whose items come from lists that may name what is not there."""
+
+    @property
+    @abstractmethod
+    def listing(self) -> Listing:
+        """What the lists say."""
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The names of what there is to read."""
+        return self.listing.items
+
+    @property
+    def num_missing(self) -> int:
+        """How many names of the lists are not there."""
+        return self.listing.num_missing
 
 
 def generator_for(seed: int, name: str) -> np.random.Generator:

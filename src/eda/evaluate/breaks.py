@@ -37,7 +37,7 @@ def evaluate_breaks(
     """Judge the points that the network is given: about `points` of a puzzle, or as many as in training."""
     records = list(finished)
     for puzzle in puzzles:
-        thin = puzzle.example.thinned(points or model.config.num_points)
+        thin = puzzle.example.downsample(points or model.config.num_points)
         began = time.perf_counter()
         probability = _probability(model, puzzle, thin)
         seconds = np.array([time.perf_counter() - began])

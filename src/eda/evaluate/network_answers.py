@@ -23,8 +23,9 @@ from eda.evaluate.scatter import ScatteredPuzzle, generator_of
 from eda.lie import SE3
 from eda.metrics import align_on
 from eda.model import Eda
-from eda.nn import NetworkConfig, Search
+from eda.nn import NetworkConfig
 from eda.pieces import Pieces
+from eda.registration.arrangements import Search
 from eda.settings import check_whole
 
 NEIGHBORS = 16  # by which unoriented normals are estimated

@@ -16,11 +16,13 @@ import numpy as np
 import torch
 
 from eda.atomic import write_atomically
+from eda.data.piece_files import Geometry, ply_bytes
 from eda.data.reading import read_json
 from eda.errors import InputError
 from eda.evaluate.answers import Answer
 from eda.evaluate.scatter import ScatteredPuzzle
 from eda.lie import SE3
+from eda.registration.rigid import is_rigid
 
 FORMAT, INPUTS, VERSION = "eda-predictions", "eda-inputs", 1
 
@@ -105,9 +107,7 @@ def _motions(value: Any, where: str) -> SE3:
     matrix = matrix.reshape(*drawn, *matrix.shape[-3:])
     if not np.isfinite(matrix).all():
         raise InputError(f"{where}: matrices with NaN or infinite entries")
-    rotation = matrix[..., :3, :3]
-    skew = np.abs(rotation @ rotation.swapaxes(-1, -2) - np.eye(3)).max()
-    if skew > _ROUNDING or (np.linalg.det(rotation) < 0).any():
+    if not is_rigid(matrix, _ROUNDING):
         raise InputError(f"{where}: not rigid motions; the upper left 3 x 3 of a matrix must be a rotation")
     if not np.allclose(matrix[..., 3, :], [0, 0, 0, 1], atol=_ROUNDING):
         raise InputError(f"{where}: the last row of a matrix must be 0 0 0 1; matrices act on column vectors")
@@ -128,18 +128,11 @@ def write_inputs(folder: Path, puzzles: Iterable[ScatteredPuzzle], seed: int, *,
         names = [f"piece_{i:03d}.ply" for i in range(puzzle.example.num_pieces)]
         clouds, normals = puzzle.clouds(), puzzle.normals()
         for i, name in enumerate(names):
-            write_atomically(place / name, _ply(clouds[i], None if normals is None else normals[i]))
+            cloud = Geometry(clouds[i], None if normals is None else normals[i])
+            write_atomically(place / name, ply_bytes(cloud))
         listed.append({"name": puzzle.example.name, "pieces": [f"{place.name}/{name}" for name in names]})
         if anchored:
             pose = puzzle.solution[puzzle.anchor].matrix().tolist()
             listed[-1]["anchor"] = {"piece": puzzle.anchor, "pose": pose}
     content = {"format": INPUTS, "version": VERSION, "seed": seed, "puzzles": listed}
     write_atomically(folder / "inputs.json", json.dumps(content, indent=1).encode())
-
-
-def _ply(points: np.ndarray, normals: np.ndarray | None) -> bytes:
-    columns = ["x", "y", "z"] + ([] if normals is None else ["nx", "ny", "nz"])
-    values = points if normals is None else np.concatenate([points, normals], axis=1)
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
-    header += [f"property float {column}" for column in columns] + ["end_header", ""]
-    return "\n".join(header).encode() + values.astype("<f4").tobytes()

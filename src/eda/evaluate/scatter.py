@@ -68,7 +68,7 @@ class ScatteredPuzzle:
 
     def pieces(self, budget: int, *, normals: bool = True) -> Pieces:
         """What a network is given: about `budget` points in all. `Pieces.to_user` makes its poses comparable."""
-        thin = self.example.thinned(budget)
+        thin = self.example.downsample(budget)
         return Pieces.from_clouds(self.clouds(thin), self.normals(thin) if normals else None)
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eda.data import Example
+from eda.data import Example, Source
 from eda.data.augment import with_foreign_piece
 from eda.data.source import LeftOut
-from eda.data.sources import Examples
 from eda.errors import InputError
 from eda.evaluate.groups import PROPERTIES
 from eda.evaluate.scatter import ScatteredPuzzle
@@ -32,14 +31,14 @@ def even_indices(total: int, number: int) -> list[int]:
 class PuzzleSet:
     """Some puzzles of a source, in its order. Every slot gives one puzzle: the first in it that is not left out."""
 
-    source: Examples
+    source: Source
     seed: int
     slots: Sequence[range]  # of indices in the source
     foreign: float = 0.0  # the chance that a piece of another puzzle of the source is put beside the own ones
 
     @staticmethod
     def choose(
-        source: Examples,
+        source: Source,
         *,
         seed: int = 0,
         limit: int | None = None,
@@ -87,7 +86,7 @@ class PuzzleSet:
         return with_foreign_piece(example, donor[1], rng)
 
 
-def _first(source: Examples, indices: Sequence[int]) -> tuple[int, Example] | None:
+def _first(source: Source, indices: Sequence[int]) -> tuple[int, Example] | None:
     """The first of some puzzles that the options of the source do not exclude, with its index."""
     for index in indices:
         try:
@@ -97,7 +96,7 @@ def _first(source: Examples, indices: Sequence[int]) -> tuple[int, Example] | No
     return None
 
 
-def _evenly_by_group(source: Examples, by: str, number: int) -> list[int]:
+def _evenly_by_group(source: Source, by: str, number: int) -> list[int]:
     """Reads all puzzles once: only then their groups are known."""
     groups: dict[str, list[int]] = defaultdict(list)
     for index in range(len(source)):

@@ -2,7 +2,6 @@
 
 from eda.flow.noise import NOISES, Noise, fit_noise_std, register_noise, sample_noise
 from eda.flow.path import Path, rotation_correction
-from eda.flow.pins import merge_pinned
 from eda.flow.solver import SOLVERS, Progress, Solver, Table, Trajectory, integrate, register_solver
 from eda.flow.times import TAU_SAMPLERS
 
@@ -18,7 +17,6 @@ __all__ = [
     "Trajectory",
     "fit_noise_std",
     "integrate",
-    "merge_pinned",
     "register_noise",
     "register_solver",
     "rotation_correction",

@@ -1,21 +1,17 @@
 """The network f: layers, attention, blocks, and `EdaNetwork`, eq. (5)."""
 
-from eda.nn.arrangements import Arrangements, Search
-from eda.nn.config import NetworkConfig
+from eda.nn.correspondences import matching_loss
 from eda.nn.layers import Time
-from eda.nn.matching import matching_loss
-from eda.nn.motions import judging_loss
 from eda.nn.network import EdaNetwork, Tokens
-from eda.nn.pairs import Pairs
+from eda.nn.network_config import NetworkConfig, upgrade_settings
+from eda.nn.pose_field import hypothesis_loss
 
 __all__ = [
-    "Arrangements",
     "EdaNetwork",
     "NetworkConfig",
-    "Pairs",
-    "Search",
     "Time",
     "Tokens",
-    "judging_loss",
+    "hypothesis_loss",
     "matching_loss",
+    "upgrade_settings",
 ]

@@ -33,22 +33,22 @@ def lengths(degrees: Sequence[Tensor]) -> list[Tensor]:
     return [(feature.square().sum(1) + 1e-6).sqrt() for feature in degrees[1:]]
 
 
-def beside(offset: Tensor, reach: float) -> Tensor:
+def bounded_offset(offset: Tensor, reach: float) -> Tensor:
     """An offset (P, 3) as a vector shorter than one: its direction, and how long it is in units of `reach`."""
     return offset / ((offset.square().sum(-1, keepdim=True) + 1e-12).sqrt() + reach)
 
 
-def described(features: Tensor, offset: Tensor) -> Tensor:
+def describe(features: Tensor, offset: Tensor) -> Tensor:
     """A place by its invariants: its features (P, M, C), and how they lie to its offset (P, 3) from the piece's centre.
 
-    -> (P, described_width).
+    -> (P, descriptor_width).
     """
     degrees = by_degree(features)
-    toward = products(degrees, beside(offset, 1.0), range(1, len(degrees)))
+    toward = products(degrees, bounded_offset(offset, 1.0), range(1, len(degrees)))
     distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
     return torch.cat([degrees[0].squeeze(1), *lengths(degrees), *toward, distance], dim=-1)
 
 
-def described_width(max_degree: int, channels: int) -> int:
-    """The width of what `described` gives."""
+def descriptor_width(max_degree: int, channels: int) -> int:
+    """The width of what `describe` gives."""
     return (2 * max_degree + 1) * channels + 1

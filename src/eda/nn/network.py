@@ -25,17 +25,16 @@ from eda.kernels import Edges
 from eda.lie import SE3
 from eda.lie.precision import full_precision
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
-from eda.nn.arrangements import Arrangements, Search, arrange
 from eda.nn.blocks import CrocoBlock, DownBlock
-from eda.nn.breaks import BreakHead
-from eda.nn.config import NetworkConfig
+from eda.nn.break_head import BreakHead
+from eda.nn.correspondences import Matcher, MatchScores
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
-from eda.nn.matching import Matcher, Matching
-from eda.nn.motions import MotionPath
-from eda.nn.pairs import PairPath, Pairs
-from eda.nn.proposals import Motions, propose
-from eda.nn.surfaces import Surface
+from eda.nn.network_config import NetworkConfig
+from eda.nn.pose_field import PoseField
 from eda.pieces import Pieces
+from eda.registration.arrangements import Arrangements, Search, arrange
+from eda.registration.hypotheses import PairHypotheses, find_hypotheses
+from eda.registration.icp import Surface
 from eda.segment import ranges, segment_softmax, segment_sum
 
 
@@ -70,7 +69,6 @@ class Tokens:
     points: Tensor  # (T, 3)
     within: Edges  # the neighbours in the same piece
     layout: Layout
-    pairs: Pairs | None = None  # what pieces know of each other, where the network asks
     arrangements: Arrangements | None = None  # in which they may fit
     time: Time | None = None  # what the features are attuned to, if they are
 
@@ -90,7 +88,6 @@ class Tokens:
                 sizes=torch.cat([tokens.layout.sizes for tokens in batch]),
                 counts=torch.cat([tokens.layout.counts for tokens in batch]),
             ),
-            pairs=Pairs.cat([tokens.pairs for tokens in batch if tokens.pairs]) if batch[0].pairs else None,
             arrangements=Arrangements.cat([t.arrangements for t in batch if t.arrangements])
             if batch[0].arrangements
             else None,
@@ -109,9 +106,8 @@ class EdaNetwork(nn.Module):
         self.embedding = InputEmbedding(config)
         self.time = TimeEmbedding(config.channels)
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
-        self.pairs = PairPath(config) if config.pair_width else None
         self.matcher = Matcher(config) if config.match_width else None
-        self.motions = MotionPath(config.match_mates) if config.match_width else None
+        self.motions = PoseField(config.is_complementary) if config.match_width else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -120,59 +116,64 @@ class EdaNetwork(nn.Module):
         """f(gX) at tau. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece."""
         return self.relate(self.encode(pyramid, tau), poses, tau)
 
-    def encode(self, pyramid: Pyramid, tau: Tensor | None, search: Search = "beam") -> Tokens:
+    def encode(
+        self,
+        pyramid: Pyramid,
+        tau: Tensor | None,
+        search: Search = "beam",
+        levels: list[Tensor] | None = None,
+    ) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder.
 
-        With `search="none"`, places are not matched and pieces not arranged: the Croco path decides alone.
+        With `search="none"`, places are not matched and pieces not arranged: the Croco path decides alone. `levels` are
+        those of `descend`, if it has run already.
         """
-        levels = self.descend(pyramid, tau)
-        matching = None if search == "none" else self.match(pyramid, levels)
-        found = None if matching is None else self.arrange(pyramid, self.propose(pyramid, matching), search)
+        levels = self.descend(pyramid, tau) if levels is None else levels
+        scores = None if search == "none" else self.match(pyramid, levels)
+        found = None if scores is None else self.arrange(pyramid, self.hypothesize(pyramid, scores), search)
         return self.tokens(pyramid, levels, found)
 
     @full_precision
-    def match(self, pyramid: Pyramid, levels: list[Tensor]) -> Matching | None:
-        """From the levels of `descend`: which places pieces share, where the network asks."""
+    def match(self, pyramid: Pyramid, levels: list[Tensor]) -> MatchScores | None:
+        """From the levels of `descend`: how well places of different pieces match, where the network asks."""
         return self.matcher(pyramid, levels) if self.matcher else None
 
     @full_precision
     def tokens(self, pyramid: Pyramid, levels: list[Tensor], arrangements: Arrangements | None = None) -> Tokens:
-        """From the levels of `descend`: the last one as tokens, and what pieces know of each other."""
+        """From the levels of `descend`: the last one as tokens, with the arrangements of their pieces."""
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
         matched = self.matcher.level if self.matcher else -1
         seen = [features.detach() if depth <= matched else features for depth, features in enumerate(levels)]
-        pairs = self.pairs.encode(pyramid, seen) if self.pairs else None
         layout = Layout(level.sizes, pyramid.pieces.counts)
-        return Tokens(seen[-1], level.points, within, layout, pairs, arrangements)
+        return Tokens(seen[-1], level.points, within, layout, arrangements)
 
     @full_precision
-    def propose(self, pyramid: Pyramid, matching: Matching) -> list[Motions]:
-        """By which motions the pieces of every puzzle may fit, from their matched places."""
-        centers = pyramid.pieces.centroids().split(matching.counts.tolist())
-        every = zip(matching.puzzles(), centers, self._surfaces(pyramid.pieces), strict=True)
-        return [propose(matches, at, surfaces) for matches, at, surfaces in every]
+    def hypothesize(self, pyramid: Pyramid, scores: MatchScores) -> list[PairHypotheses]:
+        """The relative poses by which the pieces of every puzzle may fit, from their correspondences."""
+        centers = pyramid.pieces.centroids().split(scores.counts.tolist())
+        every = zip(scores.puzzles(), centers, self._surfaces(pyramid.pieces), strict=True)
+        return [find_hypotheses(matches, at, surfaces) for matches, at, surfaces in every]
 
     def _surfaces(self, pieces: Pieces) -> list[tuple[Surface, ...] | None]:
-        """Of every puzzle, the surfaces of its pieces; none of mates, which do not lie on each other."""
+        """Of every puzzle, the surfaces of its pieces; none of complementary ones, which do not lie on each other."""
         counts = pieces.counts.tolist()
-        if self.config.match_mates:
+        if self.config.is_complementary:
             return [None] * len(counts)
         normals = None if self.config.normals == "absent" else pieces.normals
         normals = torch.zeros_like(pieces.points) if normals is None else normals
         sizes, spacing = pieces.sizes.tolist(), self.config.spacing
-        sides = zip(pieces.points.double().split(sizes), normals.double().split(sizes), strict=True)
-        every = (Surface(points, facing, spacing) for points, facing in sides)
+        columns = (of.detach().double().cpu().split(sizes) for of in (pieces.points, normals))
+        every = (Surface(points.numpy(), facing.numpy(), spacing) for points, facing in zip(*columns, strict=True))
         return [tuple(itertools.islice(every, count)) for count in counts]
 
     @full_precision
-    def arrange(self, pyramid: Pyramid, motions: list[Motions], search: Search = "beam") -> Arrangements:
-        """The arrangements of every puzzle, from motions by which its pieces may fit."""
+    def arrange(self, pyramid: Pyramid, hypotheses: list[PairHypotheses], search: Search = "beam") -> Arrangements:
+        """The arrangements of every puzzle, from the hypotheses of its pairs."""
         assert self.motions is not None
         centers = pyramid.pieces.centroids().split(pyramid.pieces.counts.tolist())
-        judges = self.motions.judges
-        each = zip(motions, centers, strict=True)
-        return Arrangements.cat([arrange(of_one, at, judges, search) for of_one, at in each])
+        scores, each = self.motions.pair_scores, zip(hypotheses, centers, strict=True)
+        return Arrangements.cat([arrange(some, at, scores, search) for some, at in each])
 
     @full_precision
     def descend(self, pyramid: Pyramid, tau: Tensor | None) -> list[Tensor]:
@@ -216,7 +217,7 @@ class EdaNetwork(nn.Module):
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
 
         Tokens that are attuned already, which must be to this tau, save the first self-attention. Arrangements in
-        which pieces may fit are weighed as by the density to the power `boldness` (`nn/motions.py`).
+        which pieces may fit are weighed at the inverse temperature `boldness` (`nn/pose_field.py`).
         """
         if tokens.time is None:
             tokens = self.attune(tokens, tau)
@@ -229,17 +230,11 @@ class EdaNetwork(nn.Module):
         within = tokens.within.rotated(pose.rotation)
         blocks = [block[layout.piece] for block in wigner(poses.rotation, config.max_degree)]
         features = rotate_features(tokens.features, blocks)
-        by_pairs = None
-        if self.pairs and tokens.pairs:
-            state = self.pairs(tokens.pairs, poses, tokens.time.embedding[ranges(layout.counts)])
-            features = features + self.pairs.told(state, rows_of(config.max_degree))[layout.piece]
-            by_pairs = self.pairs.velocity(state)
         first, *others = self.croco
         features = first.look_across(features, between, tokens.time)  # type: ignore[operator]
         for croco in others:
             features = croco(features, within, between, tokens.time)
         velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
-        velocity = velocity if by_pairs is None else velocity + by_pairs
         if self.motions and tokens.arrangements:
             velocity = self.motions(tokens.arrangements, poses, tau, velocity, boldness)
         return velocity

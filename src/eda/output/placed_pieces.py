@@ -13,10 +13,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.data.piece_files import PieceFile
-from eda.data.piece_files.piece import Geometry, joined
-from eda.data.piece_files.trimeshes import load_mesh
-from eda.data.piece_files.writing import write_ply
-from eda.data.reading import moved, reading
+from eda.data.piece_files.piece_file import Geometry, join_geometries
+from eda.data.piece_files.ply import write_ply
+from eda.data.piece_files.trimesh_formats import load_mesh
+from eda.data.reading import move_points, reading
 from eda.errors import InputError
 from eda.output.result_folder import MERGED_GLB, MERGED_PLY
 from eda.render.input_piece import InputPiece
@@ -42,7 +42,7 @@ def write_merged(pieces: Sequence[InputPiece], poses: np.ndarray, colors: np.nda
     import trimesh
 
     each = zip(_meshes_or_clouds(pieces), poses, colors, strict=True)
-    merged = joined([_with_color(_moved(geometry, pose), color) for geometry, pose, color in each])
+    merged = join_geometries([_with_color(_moved(geometry, pose), color) for geometry, pose, color in each])
     write_ply(folder / MERGED_PLY, merged)
     if merged.faces is None:
         shape: Any = trimesh.PointCloud(merged.points, colors=merged.colors)
@@ -53,7 +53,7 @@ def write_merged(pieces: Sequence[InputPiece], poses: np.ndarray, colors: np.nda
 
 def _moved(geometry: Geometry, pose: np.ndarray) -> Geometry:
     turned = None if geometry.normals is None else geometry.normals @ pose[:3, :3].T
-    return geometry._replace(points=moved(geometry.points, pose), normals=turned)
+    return geometry._replace(points=move_points(geometry.points, pose), normals=turned)
 
 
 def _with_color(geometry: Geometry, color: np.ndarray) -> Geometry:
@@ -107,7 +107,7 @@ def _parts(file: PieceFile, loaded: Any) -> list[Part]:
     if file.scene_index is None:
         return parts
     near, tree = _SAME_POINT * np.abs(file.points).max(), cKDTree(file.points)
-    own = [(shape, place) for shape, place in parts if tree.query(moved(shape.vertices, place))[0].max() <= near]
+    own = [(shape, place) for shape, place in parts if tree.query(move_points(shape.vertices, place))[0].max() <= near]
     return own if sum(len(shape.vertices) for shape, _ in own) == len(file.points) else []
 
 

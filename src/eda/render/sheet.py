@@ -89,7 +89,7 @@ def tile(example: Example, style: SheetStyle) -> Image:
 def views(example: Example, style: SheetStyle) -> list[Image]:
     """The views of a puzzle: assembled, taken apart, and taken apart with the breaks in red if they are known."""
     # At most two thirds of the points, so that they are evenly spaced.
-    example = example.thinned(min(MAX_POINTS, 2 * len(example.points) // 3))
+    example = example.downsample(min(MAX_POINTS, 2 * len(example.points) // 3))
     camera = best_view(example)
     colors, breaks, radii = colors_by_piece(example), colors_by_break(example), disc_radii(example)
     own = own_point_mask(example)

@@ -21,8 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from eda.data import Dataset
-from eda.data.batches import BatchPlan
-from eda.data.loader import Batch, Graphs, Loader
+from eda.data.storage.batches import BatchPlan
+from eda.data.storage.loader import Batch, Graphs, Loader
 from eda.errors import InputError
 from eda.model import Eda
 from eda.nn import NetworkConfig
@@ -102,7 +102,7 @@ class Run:
             world=self.ranks.world,
         )
         graphs = Graphs(**self.model.pyramid_settings)
-        return Loader(Dataset.named(data.train), plan, graphs, data.augmentation, data.workers)
+        return Loader(Dataset.from_text(data.train), plan, graphs, data.augmentation, data.workers)
 
     def resume(self) -> None:
         """Restore the last good state on disk, if there is one."""
@@ -171,7 +171,7 @@ def _first_model(config: TrainConfig) -> Eda:
     before, network = Eda.load(config.begin_with), config.model.network
     accepted = [network]
     if isinstance(network, NetworkConfig):
-        accepted += [network.without_pairs, network.without_matches, network.without_pairs.without_matches]
+        accepted.append(network.without_matches)
     if before.config.network not in accepted:
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
     model = Eda(config.model, seed=config.seed)

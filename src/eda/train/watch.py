@@ -130,7 +130,7 @@ class Watcher:
         """Sample assemblies of the validation puzzles and report the paper's error (Sec. 6.1)."""
         if not self._examples:
             return
-        puzzles = [example.thinned(self._config.model.num_points).puzzle() for example in self._examples]
+        puzzles = [example.downsample(self._config.model.num_points).puzzle() for example in self._examples]
         sampled, errors = [], []
         for index, puzzle in enumerate(puzzles):
             generator = torch.Generator().manual_seed(index)

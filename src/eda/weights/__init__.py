@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eda.errors import InputError
+from eda.regime import Regime
 
 _HERE = Path(__file__).parent
 
@@ -15,6 +16,7 @@ class Shipped:
     """A model that ships with the package."""
 
     name: str
+    regime: Regime
     purpose: str  # in one line
 
     @property
@@ -29,9 +31,16 @@ class Shipped:
 
 
 SHIPPED = (
-    Shipped("fracture-small", "sherds and other broken objects, 2 to 8 pieces, meshes or clouds with normals"),
-    Shipped("scan-small", "scans of rooms that overlap, clouds; trained on research data, see its card"),
+    Shipped(
+        "fracture-small", "fracture", "sherds and other broken objects, 2 to 8 pieces, meshes or clouds with normals"
+    ),
+    Shipped("scan-small", "scan", "scans of rooms that overlap, clouds; trained on research data, see its card"),
 )
+
+
+def shipped_for(regime: Regime) -> Shipped:
+    """The model that ships for a regime."""
+    return next(shipped for shipped in SHIPPED if shipped.regime == regime)
 
 
 def path_of(model: str | Path) -> Path:

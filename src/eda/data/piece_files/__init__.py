@@ -1,13 +1,24 @@
 """Pieces as a user has them: files of meshes and clouds in any common format.
 
-In: files or folders. Out: `read_pieces` gives a `PieceFile` for every piece, checked; `doubts` says what is odd about
-them; `sampled` draws points with normals from one. Readers trust no number in a header before the size of the file
-confirms it.
+In: files or folders. Out: `read_pieces` gives a checked `PieceFile` for every piece; `input_warnings` says what is odd
+about them; `sample_piece` draws points with normals from one; `write_ply` writes one. Readers trust no number in a
+header before the size of the file confirms it.
 """
 
-from eda.data.piece_files.doubts import doubts
-from eda.data.piece_files.drawing import sampled
-from eda.data.piece_files.finding import SUFFIXES, read_file, read_pieces
-from eda.data.piece_files.piece import PieceFile
+from eda.data.piece_files.input_warnings import input_warnings
+from eda.data.piece_files.piece_file import Geometry, PieceFile
+from eda.data.piece_files.piece_list import read_as_one, read_file, read_pieces
+from eda.data.piece_files.piece_sample import sample_piece
+from eda.data.piece_files.ply import ply_bytes, write_ply
 
-__all__ = ["SUFFIXES", "PieceFile", "doubts", "read_file", "read_pieces", "sampled"]
+__all__ = [
+    "Geometry",
+    "PieceFile",
+    "input_warnings",
+    "ply_bytes",
+    "read_as_one",
+    "read_file",
+    "read_pieces",
+    "sample_piece",
+    "write_ply",
+]

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from eda.data.piece_files.piece import Geometry, joined
+from eda.data.piece_files.piece_file import Geometry, join_geometries
 from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 
@@ -92,7 +92,8 @@ class _Scene:
         parts = [part for part in parts if part.faces is not None] or parts
         if not parts:
             return None
-        return _placed(joined(parts), place)._replace(label=str(node.get("name") or mesh.get("name") or ""))
+        label = str(node.get("name") or mesh.get("name") or "")
+        return _place_geometry(join_geometries(parts), place)._replace(label=label)
 
     def _primitive(self, primitive: dict[str, Any]) -> Geometry | None:
         mode, attributes = primitive.get("mode", _TRIANGLES), primitive["attributes"]
@@ -161,7 +162,7 @@ def _triangles(corners: np.ndarray, mode: int) -> np.ndarray:
     return strip
 
 
-def _placed(geometry: Geometry, place: np.ndarray) -> Geometry:
+def _place_geometry(geometry: Geometry, place: np.ndarray) -> Geometry:
     linear = place[:3, :3]
     determinant = np.linalg.det(linear)
     if not abs(determinant) > 0:

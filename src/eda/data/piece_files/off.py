@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eda.data.piece_files.piece import Geometry
-from eda.data.piece_files.polygons import fans, grouped
-from eda.data.reading import DamageError, decoded, reading
+from eda.data.piece_files.piece_file import Geometry
+from eda.data.piece_files.polygons import group_by_length, split_into_triangles
+from eda.data.reading import DamageError, decode_text, reading
 from eda.errors import InputError
 
 _KINDS = ("OFF", "COFF")  # without and with colours, which are left out
@@ -17,7 +17,7 @@ _KINDS = ("OFF", "COFF")  # without and with colours, which are left out
 def read_off(path: Path) -> list[Geometry]:
     """One mesh, or a cloud if there are no faces."""
     with reading(path, "a mesh as OFF"):
-        lines = (line.partition("#")[0].strip() for line in decoded(path.read_bytes()).splitlines())
+        lines = (line.partition("#")[0].strip() for line in decode_text(path.read_bytes()).splitlines())
         first, *rows = [line for line in lines if line]
         kind, *counts = first.split()
         if kind not in _KINDS:
@@ -31,7 +31,7 @@ def read_off(path: Path) -> list[Geometry]:
             )
         points = np.loadtxt(rows[:num_vertices], usecols=(0, 1, 2), ndmin=2) if num_vertices else np.empty((0, 3))
         corners = [_corners(row.split()) for row in rows[num_vertices : num_vertices + num_faces]]
-        return [Geometry(points, None, fans(grouped(corners)))]
+        return [Geometry(points, None, split_into_triangles(group_by_length(corners)))]
 
 
 def _corners(row: list[str]) -> list[int]:

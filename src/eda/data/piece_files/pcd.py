@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from eda.data.piece_files.piece import Geometry
+from eda.data.piece_files.piece_file import Geometry
 from eda.data.reading import DamageError, check_promise, reading
 from eda.errors import InputError
 
@@ -95,7 +95,7 @@ def _read_compressed(header: _Header, body: bytes, path: Path) -> np.ndarray:
     check_promise(path, f"{packed} compressed bytes", packed, len(body) - 8)
     check_promise(path, f"{unpacked} bytes", unpacked, _MOST_COMPRESSED * packed)
     check_promise(path, f"{header.num_points} points", header.num_points * header.row.itemsize, unpacked)
-    raw = _decompressed(body[8 : 8 + packed])
+    raw = _decompress(body[8 : 8 + packed])
     check_promise(path, f"{header.num_points} points", header.num_points * header.row.itemsize, len(raw))
     table, start = np.empty(header.num_points, dtype=header.row), 0
     for name in header.row.names or ():
@@ -105,7 +105,7 @@ def _read_compressed(header: _Header, body: bytes, path: Path) -> np.ndarray:
     return table
 
 
-def _decompressed(packed: bytes) -> bytearray:
+def _decompress(packed: bytes) -> bytearray:
     """LZF: a byte below 32 begins a run of bytes as they are, any other says how far back and how long to repeat."""
     out, at = bytearray(), 0
     while at < len(packed):

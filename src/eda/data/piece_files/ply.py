@@ -1,4 +1,4 @@
-"""Meshes and clouds as PLY: text or binary, with polygons of any size.
+"""Meshes and clouds as PLY: read as text or binary, with polygons of any size; written as binary.
 
 A file is a header, which names elements and their properties, and then the rows of one element after the other.
 Vertices and faces are read; elements after them are not looked at.
@@ -11,8 +11,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from eda.data.piece_files.piece import Geometry
-from eda.data.piece_files.polygons import fans, grouped
+from eda.data.piece_files.piece_file import Geometry
+from eda.data.piece_files.polygons import group_by_length, split_into_triangles
 from eda.data.reading import check_promise, reading
 from eda.errors import InputError
 
@@ -44,7 +44,7 @@ class _Element(NamedTuple):
 
     @property
     def least_bytes(self) -> int:
-        """Of a binary row: a list may be empty."""
+        """The smallest size of a binary row; a list may be empty."""
         return sum((entry.length_type or entry.type).itemsize for entry in self.properties)
 
 
@@ -75,7 +75,7 @@ def _geometry(vertices: dict[str, np.ndarray], polygons: list[np.ndarray], path:
     return Geometry(
         points,
         _columns(vertices, "nx", "ny", "nz"),
-        fans(polygons),
+        split_into_triangles(polygons),
         next((channels for channels in colors if channels is not None), None),
     )
 
@@ -177,7 +177,7 @@ class _BinaryRows(_Rows):
                     corners.append(np.frombuffer(self.body, entry.type, length, at))
                 at += length * entry.type.itemsize
             self.at += row_bytes
-        return grouped(corners)
+        return group_by_length(corners)
 
     def _row(self, element: _Element, start: int) -> tuple[list[int], int]:
         """How many numbers each property of the row at `start` has, and how many bytes they take in all."""
@@ -227,8 +227,57 @@ class _TextRows(_Rows):
                 at += length
             if at > len(words):
                 raise InputError(f"{self.path}: a {element.name} of {len(words)} numbers where {at} are needed")
-        return grouped(corners)
+        return group_by_length(corners)
 
 
 def _promise(element: _Element) -> str:
     return f"{element.num_rows} rows of {element.name}"
+
+
+# -- writing -------------------------------------------------------------------------------------------------
+
+_CHANNELS = ("red", "green", "blue", "alpha")
+_TYPE_WORDS = {"<f8": "double", "<f4": "float", "u1": "uchar"}
+Columns = dict[str, tuple[np.ndarray, str]]  # name -> values (n,), and how they are written
+
+
+def write_ply(path: Path, geometry: Geometry, face_colors: np.ndarray | None = None) -> None:
+    """Write a mesh or a cloud as `ply_bytes` has it."""
+    path.write_bytes(ply_bytes(geometry, face_colors))
+
+
+def ply_bytes(geometry: Geometry, face_colors: np.ndarray | None = None) -> bytes:
+    """Points in double precision, with normals, triangles, and colours of bytes (n, 3 or 4) where they are known."""
+    columns: Columns = {axis: (geometry.points[:, i], "<f8") for i, axis in enumerate("xyz")}
+    if geometry.normals is not None:
+        columns |= {f"n{axis}": (geometry.normals[:, i], "<f4") for i, axis in enumerate("xyz")}
+    header, body = _element_bytes("vertex", len(geometry.points), columns | _color_columns(geometry.colors))
+    if geometry.faces is not None:
+        face_columns = _color_columns(face_colors)
+        face_header, face_body = _element_bytes("face", len(geometry.faces), face_columns, geometry.faces)
+        header, body = header + face_header, body + face_body
+    start = ["ply", "format binary_little_endian 1.0", *header, "end_header", ""]
+    return "\n".join(start).encode() + body
+
+
+def _color_columns(colors: np.ndarray | None) -> Columns:
+    if colors is None:
+        return {}
+    return {name: (channel, "u1") for name, channel in zip(_CHANNELS, colors.T, strict=False)}
+
+
+def _element_bytes(
+    name: str, count: int, columns: Columns, corners: np.ndarray | None = None
+) -> tuple[list[str], bytes]:
+    """Lines of the header and the rows of an element, each of which begins with a list of three corners if given."""
+    header, kinds = [f"element {name} {count}"], list[tuple]()
+    if corners is not None:
+        header.append("property list uchar int vertex_indices")
+        kinds += [("length", "u1"), ("corners", "<i4", 3)]
+    header += [f"property {_TYPE_WORDS[kind]} {column}" for column, (_, kind) in columns.items()]
+    rows = np.empty(count, dtype=[*kinds, *((column, kind) for column, (_, kind) in columns.items())])
+    if corners is not None:
+        rows["length"], rows["corners"] = 3, corners
+    for column, (values, _) in columns.items():
+        rows[column] = values
+    return header, rows.tobytes()

@@ -12,7 +12,7 @@ Rng = np.random.Generator
 Kind = TypeVar("Kind")
 
 
-def drawn(rng: Rng, kinds: Mapping[Kind, float]) -> Kind:
+def draw_kind(rng: Rng, kinds: Mapping[Kind, float]) -> Kind:
     """One of the kinds, by weight."""
     weights = np.array(list(kinds.values()), dtype=float)
     return list(kinds)[rng.choice(len(kinds), p=weights / weights.sum())]

@@ -1,13 +1,13 @@
-"""What hangs on walls and lies on tables: the mess by which places are told apart."""
+"""Small objects on walls and tables, by which one place can be told from another."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from eda.data.meshes import Mesh, join_meshes
 from eda.data.rooms.chance import Rng
-from eda.data.rooms.forms import blob, box, curtain, joined, moved_mesh, tilted, tube
+from eda.data.rooms.forms import blob, box, curtain, move_mesh, tilt_mesh, tube
 from eda.data.rooms.furniture.thing import fronts
-from eda.data.solids import Mesh
 
 # -- on walls: y = 0 is the wall ------------------------------------------------------------------------------
 
@@ -24,12 +24,12 @@ def _picture(rng: Rng, w: float, low: float, high: float) -> Mesh:
 
 
 def _cupboard(rng: Rng, w: float, low: float, high: float) -> Mesh:
-    return joined(fronts(rng, 0, w, rng.uniform(0.15, 0.4), low, high))
+    return join_meshes(fronts(rng, 0, w, rng.uniform(0.15, 0.4), low, high))
 
 
 def _radiator(rng: Rng, w: float, low: float, high: float) -> Mesh:
     fins = [box((x, 0.03, 0.12), (x + 0.05, 0.14, 0.7)) for x in np.arange(0, w, 0.08)]
-    return joined([box((0, 0.04, 0.15), (w, 0.1, 0.65)), *fins])
+    return join_meshes([box((0, 0.04, 0.15), (w, 0.1, 0.65)), *fins])
 
 
 def _curtain(rng: Rng, w: float, low: float, high: float) -> Mesh:
@@ -38,7 +38,7 @@ def _curtain(rng: Rng, w: float, low: float, high: float) -> Mesh:
 
 def _coats(rng: Rng, w: float, low: float, high: float) -> Mesh:
     coats = [blob(rng, (0.4, 0.2, rng.uniform(0.5, 1)), 0.7, 0.12) for _ in np.arange(0, w, 0.3)]
-    return joined([moved_mesh(coat, (0.3 * i, 0.12, rng.uniform(0.7, 1))) for i, coat in enumerate(coats)])
+    return join_meshes([move_mesh(coat, (0.3 * i, 0.12, rng.uniform(0.7, 1))) for i, coat in enumerate(coats)])
 
 
 def _board(rng: Rng, w: float, low: float, high: float) -> Mesh:
@@ -47,7 +47,7 @@ def _board(rng: Rng, w: float, low: float, high: float) -> Mesh:
         box((x, 0, low), (x + 0.05, d * rng.uniform(0.5, 1), low + rng.uniform(0.1, 0.3)))
         for x in places[rng.random(len(places)) < 0.6]
     ]
-    return joined([box((0, 0, low - 0.025), (w, d, low)), *books])
+    return join_meshes([box((0, 0, low - 0.025), (w, d, low)), *books])
 
 
 # -- on tables ------------------------------------------------------------------------------------------------
@@ -65,16 +65,16 @@ def _pile(rng: Rng, room: float) -> Mesh:
     parts, z = [], 0.0
     for _ in range(int(rng.integers(1, 5))):
         w, d, thick = rng.uniform((0.07, 0.1, 0.01), (0.13, 0.16, 0.06))
-        parts.append(moved_mesh(box((-w, -d, 0), (w, d, thick)), (0, 0, z), rng.normal(0, 0.3)))
+        parts.append(move_mesh(box((-w, -d, 0), (w, d, thick)), (0, 0, z), rng.normal(0, 0.3)))
         z += thick
-    return joined(parts)
+    return join_meshes(parts)
 
 
 def _books(rng: Rng, room: float) -> Mesh:
     """In a row."""
     ends = np.cumsum(rng.uniform(0.015, 0.06, int(rng.integers(4, 14))))
     x, tall = ends - ends[-1] / 2, min(rng.uniform(0.18, 0.33), room)
-    return joined([box((b - 0.05, -rng.uniform(0.06, 0.12), 0), (b, 0.12, tall * rng.uniform(0.7, 1))) for b in x])
+    return join_meshes([box((b - 0.05, -rng.uniform(0.06, 0.12), 0), (b, 0.12, tall * rng.uniform(0.7, 1))) for b in x])
 
 
 def _bottle(rng: Rng, room: float) -> Mesh:
@@ -104,15 +104,15 @@ def _soft(rng: Rng, room: float) -> Mesh:
 def _screen(rng: Rng, room: float) -> Mesh:
     w, top = rng.uniform(0.17, 0.35), min(rng.uniform(0.36, 0.5), room)
     foot = [box((-0.03, -0.06, 0), (0.03, -0.02, 0.3)), box((-0.12, -0.1, 0), (0.12, 0.1, 0.015))]
-    return joined([box((-w, -0.02, 0.08), (w, 0.03, top)), *foot])
+    return join_meshes([box((-w, -0.02, 0.08), (w, 0.03, top)), *foot])
 
 
 def _computer(rng: Rng, room: float) -> Mesh:
-    """One that folds, open."""
-    lid = tilted(box((-0.17, -0.12, 0), (0.17, -0.11, 0.23)), rng.uniform(-0.1, 0.4), (0, -0.12, 0))
-    return joined([box((-0.17, -0.12, 0), (0.17, 0.12, 0.02)), lid])
+    """A laptop computer, open."""
+    lid = tilt_mesh(box((-0.17, -0.12, 0), (0.17, -0.11, 0.23)), rng.uniform(-0.1, 0.4), (0, -0.12, 0))
+    return join_meshes([box((-0.17, -0.12, 0), (0.17, 0.12, 0.02)), lid])
 
 
 def _lamp(rng: Rng, room: float) -> Mesh:
     h, r = min(rng.uniform(0.3, 0.55), room), rng.uniform(0.08, 0.16)
-    return joined([tube([0.08, 0.08], [0, 0.02]), tube([0.015, 0.015], [0, h]), tube([r, 0.6 * r], [0.6 * h, h])])
+    return join_meshes([tube([0.08, 0.08], [0, 0.02]), tube([0.015, 0.015], [0, h]), tube([r, 0.6 * r], [0.6 * h, h])])

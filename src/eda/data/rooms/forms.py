@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eda.data.meshes import Mesh, join_meshes
 from eda.data.rooms.chance import Rng, bumps
-from eda.data.solids import Mesh
 
 _CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
 _SIDES = np.array(
@@ -17,14 +17,7 @@ _SIDES = np.array(
 )  # fmt: skip
 
 
-def joined(meshes: Sequence[Mesh]) -> Mesh:
-    """All triangles as one mesh."""
-    first = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
-    faces = [mesh.faces + start for mesh, start in zip(meshes, first, strict=False)]
-    return Mesh(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(faces))
-
-
-def moved_mesh(mesh: Mesh, place: Sequence[float], yaw: float = 0.0) -> Mesh:
+def move_mesh(mesh: Mesh, place: Sequence[float], yaw: float = 0.0) -> Mesh:
     """Turned about the vertical axis, then shifted."""
     return Mesh(mesh.vertices @ _turn(yaw).T + np.asarray(place), mesh.faces)
 
@@ -34,7 +27,7 @@ def _turn(yaw: float) -> np.ndarray:
     return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
 
 
-def tilted(mesh: Mesh, angle: float, pivot: Sequence[float]) -> Mesh:
+def tilt_mesh(mesh: Mesh, angle: float, pivot: Sequence[float]) -> Mesh:
     """Turned about a line through `pivot` along x."""
     c, s = math.cos(angle), math.sin(angle)
     turn = np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
@@ -96,4 +89,4 @@ def basin(low: Sequence[float], high: Sequence[float], wall: float = 0.05) -> Me
     bottom = z0 + 0.3 * (z1 - z0)
     sides = [box((x, y0, z0), (x + wall, y1, z1)) for x in (x0, x1 - wall)]
     sides += [box((x0, y, z0), (x1, y + wall, z1)) for y in (y0, y1 - wall)]
-    return joined([*sides, box((x0, y0, z0), (x1, y1, bottom))])
+    return join_meshes([*sides, box((x0, y0, z0), (x1, y1, bottom))])

@@ -11,8 +11,8 @@ import math
 import numpy as np
 from scipy.ndimage import maximum_filter
 
+from eda.data.meshes import Mesh
 from eda.data.rooms.chance import Rng
-from eda.data.solids import Mesh
 
 _CELL = 0.05  # metres, of the map of heights
 
@@ -61,7 +61,7 @@ class Ground:
         return (np.argwhere(around < 0.9) + 0.5) * _CELL
 
     def open_ahead(self, place: np.ndarray, yaw: float) -> bool:
-        """Whether one sees far enough there: nothing high for the first metre, and the room's end not before two."""
+        """Whether a camera sees far enough there: nothing high within a metre, and no wall within two."""
         steps = np.array([0.4, 0.7, 1.0, 1.3, 2.0])[:, None] * [math.cos(yaw), math.sin(yaw)]
         cells = np.floor((place[:2] + steps) / _CELL).astype(int)
         if (cells < 0).any() or (cells >= self.height.shape).any():
@@ -70,6 +70,6 @@ class Ground:
         return bool(ahead[:4].max() < 1.1 and ahead[4] < np.inf)
 
     def walls(self) -> list[tuple[np.ndarray, float, float]]:
-        """Of every wall its beginning, its direction as an angle, and its length; the room lies to the left."""
+        """The start, the direction (an angle) and the length of every wall; the room lies to its left."""
         ends = np.roll(self.outline, -1, axis=0) - self.outline
         return [(a, math.atan2(e[1], e[0]), float(np.hypot(*e))) for a, e in zip(self.outline, ends, strict=True)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from eda.data.meshes import Mesh, join_meshes
 from eda.data.rooms.chance import Rng
 from eda.data.rooms.clutter import hanging
-from eda.data.rooms.forms import box, cover, joined, moved_mesh, tube
+from eda.data.rooms.forms import box, cover, move_mesh, tube
 from eda.data.rooms.ground import Ground
-from eda.data.rooms.surface import Contents
-from eda.data.solids import Mesh
+from eda.data.rooms.room_surface import Contents
 
 
 def build_shell(rng: Rng, ground: Ground, contents: Contents) -> None:
@@ -23,14 +23,14 @@ def build_shell(rng: Rng, ground: Ground, contents: Contents) -> None:
         parts, left = _wall(rng, length, ground.tall)
         for s in left:
             if rng.random() < 0.6:
-                parts.append(moved_mesh(hanging(rng), (s, 0, 0)))
-        contents.add(moved_mesh(joined(parts), (*start, 0), yaw))
+                parts.append(move_mesh(hanging(rng), (s, 0, 0)))
+        contents.add(move_mesh(join_meshes(parts), (*start, 0), yaw))
     for _ in range(rng.integers(3)):  # carpets
         size = rng.uniform(0.8, 2.2, 2)
-        contents.add(moved_mesh(cover(rng, tuple(size), 0.015, 0.004), (*rng.uniform(0, ground.size - size / 2), 0)))
+        contents.add(move_mesh(cover(rng, tuple(size), 0.015, 0.004), (*rng.uniform(0, ground.size - size / 2), 0)))
     for _ in range(rng.integers(3)):  # lamps below the ceiling
-        shade = joined([tube([0.25, 0.1], [-0.6, -0.4]), tube([0.01, 0.01], [-0.4, 0])])
-        contents.add(moved_mesh(shade, (*rng.uniform(0.2, 0.8, 2) * ground.size, ground.tall)))
+        shade = join_meshes([tube([0.25, 0.1], [-0.6, -0.4]), tube([0.01, 0.01], [-0.4, 0])])
+        contents.add(move_mesh(shade, (*rng.uniform(0.2, 0.8, 2) * ground.size, ground.tall)))
 
 
 def _wall(rng: Rng, length: float, tall: float) -> tuple[list[Mesh], list[float]]:

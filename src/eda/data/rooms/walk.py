@@ -7,14 +7,14 @@ import math
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.data.rooms.camera import Frame, looking
 from eda.data.rooms.chance import Rng
+from eda.data.rooms.depth_camera import CameraFrame, camera_frame
 from eda.data.rooms.ground import Ground
 
 _DOWN = math.radians(-23)  # one who scans a room looks down
 
 
-def paths(rng: Rng, ground: Ground, count: int) -> list[list[Frame]]:
+def paths(rng: Rng, ground: Ground, count: int) -> list[list[CameraFrame]]:
     """Where the camera goes: some scans begin near the end of the one before, others anywhere."""
     spots = ground.standpoints()
     if not len(spots):
@@ -43,10 +43,10 @@ def _view(rng: Rng, ground: Ground, spots: np.ndarray) -> tuple[np.ndarray, floa
     return place, yaw
 
 
-def _path(rng: Rng, place: np.ndarray, yaw: float, pitch: float) -> tuple[list[Frame], np.ndarray, float, float]:
+def _path(rng: Rng, place: np.ndarray, yaw: float, pitch: float) -> tuple[list[CameraFrame], np.ndarray, float, float]:
     """Five frames of a smooth motion, and where it ends."""
     step = rng.normal(0, 0.2, 3) * [1, 1, 0.4]
     turn, nod, roll = rng.normal(0, math.radians(16)), rng.normal(0, math.radians(4)), rng.normal(0, math.radians(4))
     times = np.linspace(0, 1, 5)
-    frames = [looking(place + t * step, yaw + t * turn, pitch + t * nod, roll) for t in times]
+    frames = [camera_frame(place + t * step, yaw + t * turn, pitch + t * nod, roll) for t in times]
     return frames, place + step, yaw + turn, pitch + nod

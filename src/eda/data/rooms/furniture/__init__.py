@@ -1,4 +1,4 @@
-"""What stands on the floor of a room.
+"""Furniture that stands on the floor of a room.
 
 In: chance. Out: a `Thing` that stands on z = 0 with its back along y = 0, x along the wall and y into the room, in
 metres, and the places on it where smaller things can stand.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eda.data.rooms.chance import Rng
+from eda.data.rooms.furniture.cupboards import cabinet, counter, rack, shelf
+from eda.data.rooms.furniture.desks import desks, piano, table
 from eda.data.rooms.furniture.fixed import bath, partition, pillar, stairs
 from eda.data.rooms.furniture.loose import bin_, cartons, heap, lamp, plant
 from eda.data.rooms.furniture.seats import bed, chair, corner_sofa, sofa
-from eda.data.rooms.furniture.storage import cabinet, counter, rack, shelf
-from eda.data.rooms.furniture.tables import desks, piano, table
 from eda.data.rooms.furniture.thing import Thing, Top
 
 __all__ = ["AT_WALLS", "INSIDE", "Thing", "Top", "chair"]

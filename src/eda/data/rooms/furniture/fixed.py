@@ -1,9 +1,10 @@
-"""What was built into a room."""
+"""Furniture that is built into a room."""
 
 from __future__ import annotations
 
+from eda.data.meshes import join_meshes
 from eda.data.rooms.chance import Rng
-from eda.data.rooms.forms import basin, box, joined, moved_mesh, tube
+from eda.data.rooms.forms import basin, box, move_mesh, tube
 from eda.data.rooms.furniture.thing import Thing, Top, fronts
 
 
@@ -17,15 +18,15 @@ def bath(rng: Rng) -> Thing:
     if rng.random() < 0.6:
         x = wide + rng.uniform(0.25, 0.5)
         parts.append(box((x - 0.2, 0, 0.35), (x + 0.2, 0.18, 0.8)))
-        parts.append(moved_mesh(tube([0.13, 0.12, 0.2, 0.2, 0.12], [0, 0.2, 0.38, 0.41, 0.4], 14), (x, 0.42, 0)))
-    return Thing(joined(parts), (Top((0.05, wide - 0.05), (0.01, 0.06), h, 0.4),) if parts is stand else ())
+        parts.append(move_mesh(tube([0.13, 0.12, 0.2, 0.2, 0.12], [0, 0.2, 0.38, 0.41, 0.4], 14), (x, 0.42, 0)))
+    return Thing(join_meshes(parts), (Top((0.05, wide - 0.05), (0.01, 0.06), h, 0.4),) if parts is stand else ())
 
 
 def stairs(rng: Rng) -> Thing:
     """Some steps up along a wall, to a landing."""
     w, rise, run = rng.uniform(0.7, 1.1), rng.uniform(0.16, 0.2), rng.uniform(0.24, 0.3)
     steps = int(rng.integers(3, 9))
-    return Thing(joined([box((i * run, 0, 0), (steps * run + 0.5, w, (i + 1) * rise)) for i in range(steps)]))
+    return Thing(join_meshes([box((i * run, 0, 0), (steps * run + 0.5, w, (i + 1) * rise)) for i in range(steps)]))
 
 
 def pillar(rng: Rng) -> Thing:

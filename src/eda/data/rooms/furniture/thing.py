@@ -1,12 +1,12 @@
-"""What a piece of furniture is: triangles, the places on it that carry things, and parts that many of them have."""
+"""A piece of furniture: its mesh, the surfaces on it that carry things, and parts that many of them share."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from eda.data.meshes import Mesh
 from eda.data.rooms.chance import Rng
 from eda.data.rooms.forms import box
-from eda.data.solids import Mesh
 
 
 class Top(NamedTuple):

@@ -1,0 +1,1 @@
+"""Inputs: what a user gives, checked and made ready for the network and the search."""

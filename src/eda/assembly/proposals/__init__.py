@@ -1,0 +1,20 @@
+"""Proposals: relative poses of pairs of pieces, worth refining. One proposer a file, behind one protocol."""
+
+from eda.assembly.proposals.docking import Docking, DockingConfig, docking_poses
+from eda.assembly.proposals.flow_samples import FlowSamples
+from eda.assembly.proposals.kiss_matcher import KissMatcher, match
+from eda.assembly.proposals.proposer import PairPoses, PairProposer, Problem, Proposals, Proposer
+
+__all__ = [
+    "Docking",
+    "DockingConfig",
+    "FlowSamples",
+    "KissMatcher",
+    "PairPoses",
+    "PairProposer",
+    "Problem",
+    "Proposals",
+    "Proposer",
+    "docking_poses",
+    "match",
+]

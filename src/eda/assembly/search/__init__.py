@@ -1,0 +1,1 @@
+"""Search: from proposals of pairs to ranked assemblies of all pieces."""

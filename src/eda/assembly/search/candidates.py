@@ -1,0 +1,69 @@
+"""Candidates: assemblies of joints, wherever these were proposed, and samples refined as they are.
+
+samples ───┬─► refined as they are ────────────┐
+           ├─► joints ─► grown assemblies ─────┴─► repaired
+proposers ─┘
+"""
+
+from __future__ import annotations
+
+from eda.assembly.proposals import Docking, Problem, Proposals
+from eda.assembly.regimes import AssemblyRegime
+from eda.assembly.search.assemblies import Assemblies
+from eda.assembly.search.grow import grow
+from eda.assembly.search.joints import Joint, find_joints
+from eda.assembly.search.rank_config import RankConfig
+from eda.assembly.search.redock import repair
+from eda.assembly.search.refine import refine
+from eda.assembly.search.support import prune_unsupported
+from eda.budget import Budget, Stage
+
+# Samples that are refined as wholes at once.
+AT_ONCE = 8
+
+
+def find_assemblies(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> Assemblies:
+    """Assemblies of refined joints, and samples refined as they are; all have the first group, if there are pins."""
+    evidence, anchor = problem.evidence, None if problem.groups.is_trivial else 0
+    joints = _joints(problem, regime, config, budget)
+    budget.report(Stage.GROW, 0.0)
+    grown = grow(evidence, joints, config.joints, anchor=anchor)
+    if regime.refines_samples and len(evidence) > 2:
+        wholes = _refine_samples(problem, anchor, config, budget)
+        grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.joints.beam)
+    budget.report(Stage.DOCK, 0.0)
+    if config.docking is None or not regime.redocks or len(evidence) == 2:
+        return grown
+    best = [grown[[k]] for k in range(min(config.repairs, len(grown)))]
+    rounds = len(evidence) + 2
+    better = [repair(evidence, one, config.joints, config.docking, rounds=rounds, budget=budget) for one in best]
+    return Assemblies.cat([*better, grown])
+
+
+def _joints(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> list[Joint]:
+    """The refined joints of all pairs that come from anything that was proposed, as long as there is time."""
+    docking = None if config.docking is None else Docking(config.docking, config.proposals)
+    proposers = regime.proposers(docking) if config.proposers is None else config.proposers
+    of_pair = [proposer.propose(problem, budget) for proposer in proposers]
+    pairs, joints = problem.evidence.pairs, []
+    for done, pair in enumerate(pairs):
+        if budget.exhausted:
+            break
+        budget.report(Stage.REFINE_JOINTS, done / len(pairs))
+        proposed = Proposals.cat([propose(pair) for propose in of_pair])
+        joints += find_joints(problem.evidence, pair, proposed, config.joints)
+    return joints
+
+
+def _refine_samples(problem: Problem, anchor: int | None, config: RankConfig, budget: Budget) -> list[Assemblies]:
+    """Samples, refined with all pieces at once, without those that are not supported. Small pieces are pulled into
+    their place by all neighbours together where no joint alone would hold. Some at a time, since it may take long.
+    """
+    found: list[Assemblies] = []
+    for first in range(0, len(problem.samples), AT_ONCE):
+        if budget.exhausted:
+            break
+        budget.report(Stage.REFINE_SAMPLES, first / len(problem.samples))
+        refined = refine(problem.evidence, problem.samples[first : first + AT_ONCE])
+        found.append(prune_unsupported(problem.evidence, refined, config.joints, anchor))
+    return found

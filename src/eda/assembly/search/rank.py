@@ -1,0 +1,162 @@
+"""Ranking: from sampled assemblies to a few refined, scored, distinct ones, each with its confidence.
+
+    samples, proposers ─► candidates ─► distinct ─► ranked, with confidence
+
+In: evidence and sampled poses. Out: alternatives, the best first. Nothing here knows the solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eda.assembly.confidence import AssemblyStats
+from eda.assembly.confidence.features import mean_support
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.score import score_assemblies
+from eda.assembly.proposals import Problem
+from eda.assembly.regimes import AssemblyRegime, regime_of
+from eda.assembly.result import Alternative
+from eda.assembly.search.assemblies import Assemblies, contradict, same_shape
+from eda.assembly.search.candidates import find_assemblies
+from eda.assembly.search.merged_pieces import expand_assemblies, groups_of, merge_evidence
+from eda.assembly.search.rank_config import RankConfig
+from eda.budget import Budget, Stage
+from eda.errors import InputError
+from eda.registration.rigid import act, relative_poses
+from eda.registration.rigid_groups import RigidGroups
+from eda.registration.suppression import keep_distinct
+
+# Imaginary samples that agree with nothing, counted beside those that were drawn: two of two agreeing says little.
+DOUBT = 8
+
+
+def rank(
+    evidence: Evidence,
+    samples: np.ndarray,
+    config: RankConfig | None = None,
+    *,
+    regime: AssemblyRegime | None = None,
+    budget: Budget | None = None,
+    rigid: Sequence[Sequence[int]] = (),
+    group_poses: np.ndarray | None = None,
+    clouds: Sequence[np.ndarray] = (),
+) -> list[Alternative]:
+    """The best distinct assemblies from samples (K, N, 4, 4), K may be 0. The last alternative may place nothing.
+
+    When the budget is exhausted, no new work begins and the best so far is the result, which then depends on the
+    machine. `rigid` are groups of pieces that lie the same in all samples and are kept so; every assembly contains the
+    first of them. Where there is no sample, `group_poses` (N, 4, 4) says how the pieces of a group lie. `clouds` are
+    all points of the pieces, for proposers that use them.
+    """
+    config, budget = config or RankConfig(), budget or Budget()
+    regime = regime or regime_of(evidence.rules.name)
+    if samples.ndim != 4 or samples.shape[1:] != (len(evidence), 4, 4) or not np.isfinite(samples).all():
+        raise InputError(f"samples must be finite poses (K, {len(evidence)}, 4, 4), got shape {samples.shape}")
+    first = samples[:1] if group_poses is None else group_poses[None]
+    groups = groups_of(first, rigid)
+    found = Assemblies.none(len(groups.first))
+    if config.refine and len(groups.first) > 1:
+        problem = Problem(merge_evidence(groups, evidence), samples[:, groups.first.numpy()], groups, clouds)
+        found = find_assemblies(problem, regime, config, budget)
+    budget.report(Stage.RANK, 1.0)
+    only_samples = len(samples) and not len(found) and (budget.exhausted or not config.refine)
+    if only_samples:
+        every = Assemblies.of(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
+    else:
+        every = Assemblies.cat([expand_assemblies(groups, evidence, found), _fallback(evidence, first, groups)])
+    pinned = np.isin(np.arange(len(evidence)), [i for group in rigid for i in group])
+    return _alternatives(evidence, every, samples, pinned, config, regime)
+
+
+def _fallback(evidence: Evidence, first: np.ndarray, groups: RigidGroups) -> Assemblies:
+    """The assembly in which no piece has a place, or only the first rigid group; poses are those of `first`, if any."""
+    poses = first if len(first) else np.tile(np.eye(4), (1, len(evidence), 1, 1))
+    first_group = (groups.group == 0).numpy()[None]
+    return Assemblies.of(evidence, poses, first_group & (not groups.is_trivial))
+
+
+# -- distinct, with confidence -----------------------------------------------------------------------------------------
+
+
+def _alternatives(
+    evidence: Evidence,
+    every: Assemblies,
+    samples: np.ndarray,
+    pinned: np.ndarray,
+    config: RankConfig,
+    regime: AssemblyRegime,
+) -> list[Alternative]:
+    """The best distinct ones; `pinned` (N,) are pieces whose place is not in question."""
+    best, merit, counts = _distinct(evidence, every, samples, config)
+    support = sample_support(evidence, best, samples, config)
+    scores = score_assemblies(evidence, best.poses, best.placed)
+    stats = AssemblyStats(evidence, scores, best.placed, pinned, _margin(merit), support)
+    confidence = config.confidence or regime.confidence
+    joints = confidence.joints(stats) * (scores.good + scores.bad > 0)
+    joints = np.maximum(joints, joints.swapaxes(1, 2))
+    pieces = confidence.pieces(stats) * (joints > 0).any(axis=2)
+    least = np.where(best.placed & ~pinned, pieces, 1).min(axis=1)
+    probability = _consistent(evidence, best, np.minimum(confidence.assemblies(stats), least))
+    shares = mean_support(support, best.placed)
+    return [
+        Alternative(
+            poses=best.poses[k],
+            placed=best.placed[k],
+            score=float(best.score[k]),
+            probability=float(probability[k]),
+            confidence=pieces[k],
+            joints=joints[k],
+            count=count,
+            support=float(shares[k]),
+        )
+        for k, count in enumerate(counts)
+    ]
+
+
+def _distinct(
+    evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig
+) -> tuple[Assemblies, np.ndarray, list[int]]:
+    """The best assemblies of distinct shapes, their merit (K,), and how many of each shape there are."""
+    ranked = every.best(evidence, 4 * config.candidates)
+    agreed = mean_support(sample_support(evidence, ranked, samples, config), ranked.placed)
+    merit = ranked.score + config.support_weight * agreed
+    order = np.argsort(-merit, kind="stable")
+    ranked, merit = ranked[order], merit[order]
+    kept, counts = keep_distinct(len(ranked), lambda a, b: same_shape(evidence, ranked, a, b), config.candidates)
+    return ranked[kept], merit[kept], counts
+
+
+def _consistent(evidence: Evidence, best: Assemblies, probability: np.ndarray) -> np.ndarray:
+    """(K,) probabilities of which none has more than those before it that contradict it leave over.
+
+    An assembly that places nothing has none.
+    """
+    probability = probability * best.placed.any(axis=1)
+    for k in range(len(best)):
+        taken = sum(probability[before] for before in range(k) if contradict(evidence, best, before, k))
+        probability[k] = min(probability[k], max(0.0, 1 - taken))
+    return probability
+
+
+def _margin(merit: np.ndarray) -> np.ndarray:
+    """(K,) by how much each beats the best of the others, of which one that gained nothing is always thought."""
+    best, second = [*merit[:2], 0.0, 0.0][:2]
+    return merit - np.where(np.arange(len(merit)) == 0, max(second, 0.0), best)
+
+
+def sample_support(evidence: Evidence, every: Assemblies, samples: np.ndarray, config: RankConfig) -> np.ndarray:
+    """(K, N, N) the share of samples in which two pieces lie roughly as in an assembly; 0 if one is not placed.
+
+    One of them does not count, since the assembly may be its own sample.
+    """
+    support = np.zeros((len(every), len(evidence), len(evidence)))
+    for i, j in evidence.pairs if len(samples) else []:
+        corners = evidence.fragments[i].corners
+        sampled = act(relative_poses(samples, (i, j)), corners)
+        wanted = act(relative_poses(every.poses, (i, j)), corners)
+        apart = np.square(sampled - wanted[:, None]).sum(axis=3).max(axis=2)
+        others = (apart < config.support_distance**2).sum(axis=1) - 1
+        support[:, i, j] = support[:, j, i] = others.clip(min=0) / (len(samples) + DOUBT)
+    return support * every.placed[:, :, None] * every.placed[:, None]

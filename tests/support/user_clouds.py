@@ -1,0 +1,22 @@
+"""For tests of pieces: blobs as users have them, in other units and places, and two puzzles in one batch."""
+
+import numpy as np
+from support.shapes import lumpy_cloud, lumpy_pieces
+
+from eda import Pieces
+
+GEOREFERENCED = np.array([6e6, 4.5e6, 120.0])
+
+
+def clouds_of(count: int = 3, size: int = 40) -> list[np.ndarray]:
+    """Blobs of different sizes, each somewhere else."""
+    rng = np.random.default_rng(0)
+    return [(1 + i) * lumpy_cloud(i, size + i)[0] + 3 * rng.normal(size=3) for i in range(count)]
+
+
+def normals_of(count: int = 3, size: int = 40) -> list[np.ndarray]:
+    return [lumpy_cloud(i, size + i)[1] for i in range(count)]
+
+
+def two_puzzles() -> Pieces:
+    return Pieces.collate([lumpy_pieces(3, 10), lumpy_pieces(2, 14, seed=1)])

@@ -1,0 +1,113 @@
+"""Calibrations: fitted to what is right, and kept in the header of a model file."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from support.model_files import NAME, header, written
+from support.shapes import TINY
+
+from eda import Eda, InputError, load
+from eda.calibration import Calibration, calibrate, read_calibrations, write_calibrations
+from eda.metrics import expected_calibration_error
+from eda.weights import SHIPPED
+
+# The bytes of the weights that ship, without the header.
+WEIGHTS = {
+    "fracture-small": "1dfb59f3d0055c78b076954fabb1e362c4ba3aeb2022d71511dc52de067d82e7",
+    "scan-small": "512211254a38e86971b7ffd3654c8a022384ba1cb5d8be76f8a0014a2fb0a37c",
+}
+ONE = {"joint": Calibration((0.5, -2.0), 1.0, "two joints")}
+
+
+def test_calibration_recovers_the_odds_it_was_drawn_from():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(20_000, 2)) * [1, 3] + [0, 5]
+    odds = 1.5 * features[:, 0] - 0.5 * features[:, 1] + 2
+    right = rng.random(len(odds)) < 1 / (1 + np.exp(-odds))
+    fitted = calibrate(features, right, fitted="drawn", ridge=1e-6)
+    np.testing.assert_allclose(fitted.weights, [1.5, -0.5], atol=0.07)
+    assert fitted.bias == pytest.approx(2, abs=0.2)
+    assert expected_calibration_error(fitted(features), right) < 0.02
+
+
+def test_calibration_stays_finite_where_right_and_wrong_separate():
+    features = np.array([[0.0], [0.1], [0.9], [1.0]])
+    fitted = calibrate(features, np.array([0, 0, 1, 1]), fitted="four")
+    assert np.isfinite(fitted.weights).all()
+    assert (np.diff(fitted(features)) > 0).all()
+
+
+def test_calibration_error_by_hand():
+    probability = np.array([0.1, 0.1, 0.9, 0.9])
+    right = np.array([0.0, 1.0, 1.0, 1.0])
+    assert expected_calibration_error(probability, right) == pytest.approx((2 * 0.4 + 2 * 0.1) / 4)
+
+
+def test_calibration_refuses_what_does_not_fit():
+    with pytest.raises(InputError, match="features"):
+        calibrate(np.zeros((3, 2)), np.zeros(4), fitted="")
+    with pytest.raises(InputError, match="labels"):
+        expected_calibration_error(np.zeros(3), np.zeros(4))
+
+
+# -- in a model file -------------------------------------------------------------------------------------------------
+
+
+def weight_bytes(path) -> bytes:
+    content = path.read_bytes()
+    return content[8 + int.from_bytes(content[:8], "little") :]
+
+
+def test_calibrations_are_put_into_a_model_file_and_leave_the_weights_alone(tmp_path):
+    path = tmp_path / NAME
+    Eda(TINY).save(path)
+    assert load(path).calibrations is read_calibrations(path) is None
+    before = weight_bytes(path)
+    write_calibrations(path, ONE)
+    assert weight_bytes(path) == before
+    model = load(path)
+    assert model.calibrations == read_calibrations(path) == ONE
+    assert model.config == TINY
+    model.save(path)
+    assert load(path).calibrations == ONE, "what was loaded is saved again"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "[]",
+        "7",
+        '{"joint": {}}',
+        '{"joint": {"weights": [1, "a"], "bias": 0, "fitted": ""}}',
+        '{"joint": {"weights": [1, NaN], "bias": 0, "fitted": ""}}',
+    ],
+)
+def test_a_damaged_calibration_is_an_input_error(tmp_path, entry):
+    path = written(tmp_path / NAME, Eda(TINY).state_dict(), header(calibration=entry))
+    with pytest.raises(InputError, match=r"model\.safetensors: the calibration .* is damaged"):
+        load(path)
+
+
+def test_what_is_no_model_gets_no_calibration(tmp_path):
+    path = written(tmp_path / NAME, Eda(TINY).state_dict(), {"format": "other"})
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="not an Eda model"):
+        write_calibrations(path, ONE)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.name)
+def test_the_models_that_ship_know_their_regime_and_are_calibrated(shipped):
+    model = load(shipped.name)
+    assert model.config.regime == shipped.regime
+    assert model.calibrations is not None
+    assert (
+        json.dumps({kind: len(one.weights) for kind, one in model.calibrations.items()})
+        == {
+            "fracture": '{"joint": 6, "piece": 5, "assembly": 3}',
+            "scan": '{"joint": 12}',
+        }[shipped.regime]
+    )
+    assert hashlib.sha256(weight_bytes(shipped.path)).hexdigest() == WEIGHTS[shipped.name]
