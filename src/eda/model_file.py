@@ -119,10 +119,9 @@ def _read(path: Path, names: Collection[str] | None = None) -> tuple[dict[str, s
         raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
     try:
         with safe_open(path, framework="pt") as file:
-            stored = file.keys()
-            if len(stored) > MAX_TENSORS:
-                raise InputError(f"{path}: {len(stored):,} tensors, but a model file may have {MAX_TENSORS:,}")
-            wanted = stored if names is None else names
+            if len(file.keys()) > MAX_TENSORS:
+                raise InputError(f"{path}: {len(file.keys()):,} tensors, but a model file may have {MAX_TENSORS:,}")
+            wanted = file.keys() if names is None else names
             return file.metadata() or {}, {name: _cast(file.get_tensor(name), torch.float32) for name in wanted}
     except SafetensorError as error:
         raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error

@@ -4,12 +4,12 @@ import struct
 
 import pytest
 import torch
-from shapes import TINY
 from support.model_files import NAME, header, network, network_settings, settings, written
+from support.shapes import TINY
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from eda import Eda, EdaConfig, InputError, NetworkConfig, load
-from eda.model_file import MAX_TENSORS, MIN_LIMIT, write_model_file
+from eda.model_file import MAX_TENSORS, MIN_LIMIT, rewrite_header, write_model_file
 
 LARGEST = {
     "num_levels": 16, "num_blocks": 256, "num_neighbors": 4096, "cross_neighbors": 4096, "max_degree": 12,
@@ -81,3 +81,13 @@ def test_the_order_of_settings_and_weights_does_not_matter(model, content, tmp_p
     assert EdaConfig.from_dict(backward) == TINY
     write_model_file(tmp_path / NAME, backward, dict(reversed(model.state_dict().items())))
     assert (tmp_path / NAME).read_bytes() == content
+
+
+def test_a_rewritten_header_is_as_if_it_had_been_written_at_once(model, tmp_path):
+    one, other = tmp_path / NAME, tmp_path / "other.safetensors"
+    calibration = {"b": [1.5], "a": {"d": 1, "c": 2}}
+    write_model_file(one, settings(), model.state_dict(), calibration=dict(reversed(calibration.items())))
+    write_model_file(other, settings(), model.state_dict())
+    for _ in range(8):
+        rewrite_header(other, {"calibration": calibration})
+        assert other.read_bytes() == one.read_bytes()

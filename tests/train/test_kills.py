@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from datasets import command_of, tiny_run
 from safetensors.torch import load_file
+from support.datasets import command_of, tiny_run
 from typer.testing import CliRunner
 
 import eda.cli
