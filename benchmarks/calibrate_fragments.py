@@ -1,8 +1,9 @@
-"""Fit the probabilities of assembled fragments: the coefficients in `assembly/confidence.py`.
+"""Fit the probabilities of assembled fragments: the calibrations of joints, pieces and assemblies in a model's file.
 
     python benchmarks/calibrate_fragments.py --json fit.json \
         --data fracture:pieces=2-8,puzzles=144,seed=8002,shapes=held_out
-    python benchmarks/calibrate_fragments.py --from fit.json                             # the coefficients again
+    python benchmarks/calibrate_fragments.py --from fit.json                              # the coefficients again
+    python benchmarks/calibrate_fragments.py --from fit.json --write my-model.safetensors  # and into a model's header
 
 The assembler puts puzzles together, and every probability that it gives is recorded with the features that it comes
 from. What is right is decided as by `eda evaluate --assemble`, which measures the probabilities on other puzzles.
@@ -17,14 +18,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from eda.assembly import AssembleConfig, Calibration, calibrate
-from eda.assembly.confidence import SHERDS, Calibrated
+from eda.assembly import AssembleConfig
+from eda.assembly.confidence import FractureConfidence
+from eda.assembly.confidence.shipped import shipped_calibrations
 from eda.atomic import write_atomically
+from eda.calibration import Calibration, calibrate, write_calibrations
 from eda.data import open_examples
 from eda.evaluate import PROTOCOLS, Answer, AssemblerAnswers, PuzzleSet
 from eda.evaluate.reliability import claims_of
 
-KINDS = {"assembly": SHERDS.assembly, "piece": SHERDS.piece, "joint": SHERDS.joint}
+KINDS = {kind: shipped_calibrations("fracture")[kind] for kind in ("assembly", "piece", "joint")}
 
 
 @dataclass
@@ -64,7 +67,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     results = []
     for puzzle in PuzzleSet.choose(open_examples(options.data), limit=options.limit).scatter():
         recorders = {kind: Recorder(calibration) for kind, calibration in KINDS.items()}
-        ranking = replace(AssembleConfig().ranking, confidence=Calibrated(**recorders))
+        ranking = replace(AssembleConfig().ranking, confidence=FractureConfidence(**recorders))
         (answer,) = AssemblerAnswers(options.model, replace(AssembleConfig(), ranking=ranking)).answers([puzzle])
         results.append(rows_of(answer, recorders))
         if options.json:
@@ -72,13 +75,16 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     return results
 
 
-def fit(results: list[dict[str, Any]]) -> None:
-    """Print the calibrations as literals."""
+def fit(results: list[dict[str, Any]]) -> dict[str, Calibration]:
+    """The calibrations, by kind; they are also printed."""
+    calibrations = {}
     for kind in KINDS:
         rows = [row for result in results for row in result[kind]]
         features, right = np.array([row["features"] for row in rows]), np.array([row["right"] for row in rows])
-        fitted = calibrate(features, right, fitted=f"{len(rows)} of {len(results)} puzzles")
+        fitted = calibrate(features, right, fitted=f"{len(rows)} probabilities of {len(results)} puzzles")
         print(kind, tuple(round(w, 3) for w in fitted.weights), round(fitted.bias, 3), fitted.fitted)
+        calibrations[kind] = fitted
+    return calibrations
 
 
 if __name__ == "__main__":
@@ -88,8 +94,11 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="fracture-small")
     parser.add_argument("--limit", type=int, help="evenly chosen puzzles, at most")
     parser.add_argument("--json", type=Path, help="where to keep the features")
+    parser.add_argument("--write", type=Path, help="a model file whose header gets the calibrations")
     options = parser.parse_args()
     if (options.data is None) == (options.results is None):
         parser.error("give either --data or --from")
     kept = [json.loads(path.read_text()) for path in options.results or []]
-    fit([result for part in kept for result in part] if kept else measure(options))
+    calibrations = fit([result for part in kept for result in part] if kept else measure(options))
+    if options.write:
+        write_calibrations(options.write, calibrations)
