@@ -19,10 +19,10 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from eda import Eda, prepare
-from eda.assembly import AssembleConfig, PoolConfig
-from eda.assembly.pool import find_joints
-from eda.assembly.proposals import match
-from eda.assembly.scans import REACH
+from eda.assembly import AssembleConfig, JointConfig
+from eda.assembly.contact.scan_contact import REACH
+from eda.assembly.proposals import Proposals, match
+from eda.assembly.search.joints import find_joints
 from eda.atomic import write_atomically
 from eda.calibration import Calibration, calibrate, write_calibrations
 from eda.data import Example, open_examples
@@ -32,7 +32,7 @@ from eda.registration.overlap import overlap_features
 from eda.registration.rigid import relative_poses
 
 RIGHT_DEGREES, RIGHT_METRES = 15, 0.3
-ALL = PoolConfig(joints_per_pair=1000, least_gain=-1.0)  # also those that do not hold
+ALL = JointConfig(joints_per_pair=1000, least_gain=-1.0)  # also those that do not hold
 SAMPLES = AssembleConfig(samples=8)
 RIDGE = 3e-4
 
@@ -45,8 +45,8 @@ def joints(example: Example, model: Eda, rng: np.random.Generator) -> Iterator[d
     evidence = prepared.evidence
     samples = prepared.sample(SAMPLES).final.to(torch.float64).polish().matrix().numpy()
     matched = match(prepared.model_input.in_frames(prepared.clouds))[0, 1]
-    close = np.concatenate([matched, relative_poses(samples, (0, 1))])
-    relative = np.stack([joint.relative for joint in find_joints(evidence, (0, 1), ALL, rough=matched, close=close)])
+    proposals = Proposals(rough=matched, close=np.concatenate([matched, relative_poses(samples, (0, 1))]))
+    relative = np.stack([joint.relative for joint in find_joints(evidence, (0, 1), proposals, ALL)])
     numbers = overlap_features(*(f.surface(REACH * evidence.spacing) for f in evidence.fragments), relative)
     both = np.stack([relative, np.broadcast_to(np.eye(4), relative.shape)], axis=1)
     motion = prepared.model_input.to_user(both)

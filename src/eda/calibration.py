@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from scipy.special import expit
 
 from eda.errors import InputError
 from eda.model_file import read_header, rewrite_header
+from eda.regime import Regime
+from eda.weights import shipped_for
 
 _ENTRY = "calibration"  # of a model file's header
 
@@ -69,6 +72,14 @@ def write_calibrations(path: Path, calibrations: Calibrations) -> None:
 def read_calibrations(path: Path) -> Calibrations | None:
     """The calibrations in a model file; None if it has none."""
     return calibrations_from(read_header(path).get(_ENTRY), path)
+
+
+@cache
+def shipped_calibrations(regime: Regime) -> Calibrations:
+    """The calibrations of the model that ships for a regime: what stands in where a model brings none of its own."""
+    calibrations = read_calibrations(shipped_for(regime).path)
+    assert calibrations is not None
+    return calibrations
 
 
 def calibration_values(calibrations: Calibrations) -> dict[str, Any]:

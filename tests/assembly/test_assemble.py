@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from support.stones import moved, scattered, stone
 
 from eda import Assembly, Eda, InputError, assemble, prepare, save_assembly, show_assembly
-from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, ModelInput, judge, refine
+from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, ModelInput, refine, score_assemblies
 from eda.data import Example
 from eda.output.result_files import PictureSizes
 
@@ -51,8 +51,8 @@ def test_the_truth_scores_above_anything_else(evidence):
     true = np.tile(np.eye(4), (1, 2, 1, 1))
     wrong = np.tile(np.eye(4), (20, 2, 1, 1))
     wrong[:, 1, :3, :3] = Rotation.random(20, random_state=0).as_matrix()
-    assert judge(evidence, true).score[0] > 0.3
-    assert judge(evidence, wrong).score.max() < 0.5 * judge(evidence, true).score[0]
+    assert score_assemblies(evidence, true).score[0] > 0.3
+    assert score_assemblies(evidence, wrong).score.max() < 0.5 * score_assemblies(evidence, true).score[0]
 
 
 def test_refinement_comes_back_from_ten_degrees(evidence):
@@ -70,7 +70,9 @@ def test_a_motion_of_the_whole_changes_no_score(evidence):
     moved = np.eye(4)
     moved[:3, :3] = Rotation.random(random_state=5).as_matrix()
     moved[:3, 3] = (1, -2, 3)
-    np.testing.assert_allclose(judge(evidence, moved @ poses).score, judge(evidence, poses).score, atol=1e-6)
+    np.testing.assert_allclose(
+        score_assemblies(evidence, moved @ poses).score, score_assemblies(evidence, poses).score, atol=1e-6
+    )
 
 
 # -- the whole of it ---------------------------------------------------------------------------------------------------

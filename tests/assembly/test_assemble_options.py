@@ -13,7 +13,7 @@ from support.stones import motions, scattered, stone
 
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
 from eda.assembly import RankConfig
-from eda.assembly.proposals.flow import SAMPLES_AT_ONCE
+from eda.assembly.proposals.flow_samples import SAMPLES_AT_ONCE
 from eda.budget import Stage
 from eda.flow import Trajectory
 from eda.lie import SE3
@@ -72,7 +72,7 @@ def test_one_pin_moves_the_whole_and_changes_nothing_else(puzzle, model):
 
 def test_where_nothing_fits_only_the_pins_have_a_place(puzzle, model):
     clouds, normals, truth = puzzle
-    nowhere = replace(QUICK, ranking=replace(SAMPLED, pool=replace(SAMPLED.pool, least_gain=1e9)))
+    nowhere = replace(QUICK, ranking=replace(SAMPLED, joints=replace(SAMPLED.joints, least_gain=1e9)))
     free = assemble(clouds, normals, model=model, config=nowhere)
     assert free.is_empty
     assert free.best.unplaced == [0, 1, 2]
@@ -168,7 +168,7 @@ def test_a_model_for_scans_judges_by_overlap():
     points, _ = lumpy_cloud(2, 3000)
     clouds = [points[points[:, 0] < 0.4], points[points[:, 0] > -0.4]]
     prepared = prepare(clouds, model=model)
-    assert prepared.evidence.regime.name == "scan"
+    assert prepared.evidence.rules.name == "scan"
     assert prepared.choice.why == "given"
     config = AssembleConfig(samples=2, steps=1, solver="rk1", ranking=SAMPLED)
     in_place = Trajectory(torch.zeros(1, 2), SE3.from_matrix(_in_place(prepared).expand(1, 2, 2, 4, 4)))
@@ -181,7 +181,7 @@ def test_a_model_for_scans_judges_by_overlap():
 def test_a_model_for_fractures_without_a_break_head_takes_any_point_for_a_break(puzzle):
     clouds, normals, _ = puzzle
     prepared = prepare(clouds, normals, model=Eda(EdaConfig(TINY_NETWORK, num_points=120, regime="fracture")))
-    assert prepared.evidence.regime.name == "fracture"
+    assert prepared.evidence.rules.name == "fracture"
     assert all((fragment.brokenness > 0).all() for fragment in prepared.evidence.fragments)
 
 

@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from eda.assembly.evidence import Evidence
+from eda.assembly.contact.evidence import Evidence
 from eda.assembly.inputs.clouds import Clouds
 from eda.assembly.inputs.downsample import ModelInput, to_model_device
 from eda.assembly.inputs.model_choice import NO_MODEL, ModelChoice, choose_model
 from eda.assembly.inputs.names import piece_names
 from eda.assembly.inputs.pins import align_to_pins, pins_by_index
 from eda.assembly.proposals import kiss_matcher
-from eda.assembly.proposals.flow import Sampler
+from eda.assembly.proposals.flow_samples import Sampler
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative, Assembly
-from eda.assembly.search.config import RankConfig
 from eda.assembly.search.rank import rank
+from eda.assembly.search.rank_config import RankConfig
 from eda.budget import Budget, Progress, Stage, silent
 from eda.encoding import Encoding
 from eda.errors import InputError
@@ -226,11 +226,11 @@ class PreparedPieces:
     def rank(
         self, trajectory: Trajectory, config: AssembleConfig | None = None, *, budget: Budget | None = None
     ) -> Assembly:
-        """The assembly of samples, after refining, judging and pooling them with all else that is proposed."""
+        """The assembly of samples, after refining, scoring and combining them with all else that is proposed."""
         config = config or AssembleConfig()
         budget = budget or Budget(config.time_limit)
         if self.model is None and not config.ranking.refine:
-            raise InputError("without a model there are no samples to judge as they are; refine, or name a model")
+            raise InputError("without a model there are no samples to score as they are; refine, or name a model")
         final = _matrices(trajectory.final)
         found = rank(
             self.evidence,

@@ -1,7 +1,7 @@
 """Beam search: partial assemblies grow piece by piece, and only the best few go on.
 
-The assembler grows assemblies of NumPy poses, refining and judging them in every step (`assembly/pool.py`). A network
-grows batches in torch, judged by learned scores, once per puzzle (`arrangements.py`). What a beam is and how it grows
+The assembler grows assemblies of NumPy poses and refines them in every step (`assembly/search/grow.py`). A network
+grows batches in torch, ranked by learned scores, once per puzzle (`arrangements.py`). What a beam is and how it grows
 differs; the loop is the same.
 """
 

@@ -1,8 +1,8 @@
 """How two pieces that meet along a break touch at some relative poses, as numbers: what faces what, what lies inside.
 
-Asked of the network's places, all pairs of pieces and all poses at once, in torch. `assembly/sherds.py` asks the same
-of dense points, one pair at a time, and of several neighbours of each point: that tells a wall from its far side, for
-which places are too far apart.
+Asked of the network's places, all pairs of pieces and all poses at once, in torch.
+`assembly/contact/fracture_contact.py` asks the same of dense points, one pair at a time, and of several neighbours of
+each point: that tells a wall from its far side, for which places are too far apart.
 """
 
 from __future__ import annotations

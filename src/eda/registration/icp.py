@@ -7,8 +7,8 @@ For a point x of the source, its closest point y of the target and a unit normal
     (J^T W J + damping I) xi = -J^T W r        step
 
 Two callers share these equations, and differ in what they move. `point_to_plane_icp` brings one surface onto another,
-from many hypotheses at once: a surface that was seen twice. `assembly.refine` moves all pieces of an assembly at once;
-there both ends of a correspondence move, and residuals across the normal count a little (`two_body_equations`).
+from many hypotheses at once: a surface that was seen twice. `assembly.search.refine` moves all pieces of an assembly at
+once; there both ends of a correspondence move, and residuals across the normal count a little (`two_body_equations`).
 """
 
 from __future__ import annotations

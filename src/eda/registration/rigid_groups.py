@@ -1,8 +1,8 @@
 """Rigid groups: pieces whose relative poses are known, solved as the one piece that they make.
 
 In: N pieces and how those of a group lie to each other. Out: G <= N groups, and the way back (`expand`). The assembler
-searches groups in this way (`assembly/groups.py`), and the flow samples them: of pinned pieces, one known pose only
-fixes where the finished assembly stands; several known poses of one puzzle make their pieces one group
+searches groups in this way (`assembly/search/merged_pieces.py`), and the flow samples them: of pinned pieces, one known
+pose only fixes where the finished assembly stands; several known poses of one puzzle make their pieces one group
 (`merge_pinned`).
 """
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from eda.assembly import Evidence, Fragment, Scan
+from eda.assembly import Evidence, Fragment, ScanContact
 from eda.assembly.confidence import AssemblyStats, ScanConfidence
-from eda.assembly.judge import Judgement
+from eda.assembly.contact.score import AssemblyScores
 
 CLOUD = np.random.default_rng(0).normal(size=(20, 3))
-EVIDENCE = Evidence.of([Fragment(CLOUD, CLOUD, np.zeros(20))] * 4, Scan())
+EVIDENCE = Evidence.of([Fragment(CLOUD, CLOUD, np.zeros(20))] * 4, ScanContact())
 
 
 def stats_of(joints: dict[tuple[int, int], float], placed: list[bool], pinned: list[bool]) -> AssemblyStats:
@@ -17,8 +17,8 @@ def stats_of(joints: dict[tuple[int, int], float], placed: list[bool], pinned: l
     for (i, j), likely in joints.items():
         good[0, i, j] = good[0, j, i] = likely
     nothing = np.zeros_like(good)
-    judged = Judgement(good, nothing, nothing, nothing, good, good, good.sum(axis=2), good.sum(axis=(1, 2)))
-    return AssemblyStats(EVIDENCE, judged, np.array([placed]), np.array(pinned), np.zeros(1), nothing)
+    scores = AssemblyScores(good, nothing, nothing, nothing, good, good, good.sum(axis=2), good.sum(axis=(1, 2)))
+    return AssemblyStats(EVIDENCE, scores, np.array([placed]), np.array(pinned), np.zeros(1), nothing)
 
 
 ALL, NONE = [True] * 4, [False] * 4

@@ -7,7 +7,7 @@ import torch
 from support.shapes import TINY_NETWORK, lumpy_pieces
 
 from eda import Eda, EdaConfig
-from eda.assembly.proposals.flow import SAMPLES_AT_ONCE, Sampler, side_by_side
+from eda.assembly.proposals.flow_samples import SAMPLES_AT_ONCE, Sampler, side_by_side
 from eda.budget import Budget, Stage
 from eda.flow import Trajectory
 from eda.lie import SE3

@@ -11,8 +11,8 @@ from support.room_scans import degrees, motion, moved, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
 from eda.assembly import Proposals, RankConfig, rank
-from eda.assembly.evidence import Evidence
-from eda.assembly.fragment import Fragment
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.fragment import Fragment
 from eda.assembly.proposals import match
 from eda.assembly.proposals.kiss_matcher import is_installed
 from eda.assembly.regimes import regime_of
@@ -148,7 +148,7 @@ def test_without_a_model_scans_are_judged_as_scans(views, monkeypatch):
     monkeypatch.setattr("eda.assembly.proposals.kiss_matcher.is_installed", lambda: True)
     prepared = prepare(views, model="none")
     assert prepared.model is None
-    assert prepared.evidence.regime.name == "scan"
+    assert prepared.evidence.rules.name == "scan"
 
 
 class Matches:
@@ -161,12 +161,14 @@ class Matches:
 def test_samples_of_scans_are_refined_closely_alone(views, monkeypatch):
     """A wide look pulls scans of little overlap off their place; samples of fractures are rough, and need it."""
     candidates, seen = sys.modules["eda.assembly.search.candidates"], []
-    monkeypatch.setattr(candidates, "find_joints", lambda *given, rough, close: seen.append((rough, close)) or [])
+    monkeypatch.setattr(
+        candidates, "find_joints", lambda evidence, pair, proposals, config: seen.append(proposals) or []
+    )
     pieces = [Fragment(view, estimate_normals(view), np.zeros(len(view))) for view in (views[0][::9], views[1][::9])]
     samples = np.tile(np.eye(4), (3, 2, 1, 1))
     samples[:, 0, 0, 3] = [0.1, 0.2, 0.3]
     scan, fracture, config = regime_of("scan"), regime_of("fracture"), RankConfig(docking=None)
-    with_matches = replace(config, proposers=(Matches(), *scan.proposers(config)[1:]))
+    with_matches = replace(config, proposers=(Matches(), *scan.proposers(None)[1:]))
     for regime, some in ((scan, with_matches), (scan, config), (fracture, config)):
         rank(Evidence.of(pieces, regime.contact), samples, some, regime=regime)
     matched, alone, fractures = ([poses[:, 0, 3].tolist() for poses in both] for both in seen)

@@ -8,11 +8,23 @@ import pytest
 from sherds import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
-from eda.assembly import Alternative, DockingConfig, Evidence, Proposals, RankConfig, judge, rank, refine, regime_of
-from eda.assembly.assemblies import Assemblies, contradict, same_shape
-from eda.assembly.dock import dock_piece, merge_fragments
-from eda.assembly.pool import PoolConfig, is_connected, prune_unsupported
+from eda.assembly import (
+    Alternative,
+    DockingConfig,
+    Evidence,
+    Proposals,
+    RankConfig,
+    rank,
+    refine,
+    regime_of,
+    score_assemblies,
+)
+from eda.assembly.search.assemblies import Assemblies, contradict, same_shape
+from eda.assembly.search.joints import JointConfig
+from eda.assembly.search.merged_pieces import merge_fragments
 from eda.assembly.search.rank import DOUBT
+from eda.assembly.search.redock import dock_piece
+from eda.assembly.search.support import is_connected, prune_unsupported
 from eda.budget import Budget, Stage
 from eda.calibration import Calibration
 
@@ -67,7 +79,7 @@ def test_a_foreign_piece_is_left_out():
 
 def test_samples_are_also_refined_as_they_are(monkeypatch):
     """Where no joint is found, a sample that is nearly right still leads to the solution, without the stranger."""
-    monkeypatch.setattr(sys.modules["eda.assembly.search.candidates"], "find_joints", lambda *given, **proposals: [])
+    monkeypatch.setattr(sys.modules["eda.assembly.search.candidates"], "find_joints", lambda *given: [])
     ours, other = slices(3, DENSITY), slices(6, DENSITY, seed=4)[4]
     evidence, true = taken_apart([*ours, other])
     true[3] = motion(np.random.default_rng(3), 90, 0.2) @ true[0]
@@ -82,13 +94,13 @@ def test_what_does_not_hold_is_taken_out_one_by_one():
     evidence, true = taken_apart(slices(4, DENSITY))
     off = true.copy()
     off[3, :3, 3] += 9
-    found = prune_unsupported(evidence, np.stack([true, off]), PoolConfig())
+    found = prune_unsupported(evidence, np.stack([true, off]), JointConfig())
     assert found.placed.tolist() == [[True] * 4, [True, True, True, False]]
     wanted = Assemblies.of(evidence, np.stack([true, off]), found.placed)
     np.testing.assert_allclose(found.score, wanted.score)
     scattered = true.copy()
     scattered[:, :3, 3] += 9 * np.arange(4)[:, None]
-    assert len(prune_unsupported(evidence, scattered[None], PoolConfig())) == 0
+    assert len(prune_unsupported(evidence, scattered[None], JointConfig())) == 0
 
 
 def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
@@ -96,13 +108,13 @@ def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
     evidence, true = taken_apart([*slices(3, DENSITY)[:2], *slices(6, DENSITY, seed=4)[4:6]])
     apart = true.copy()
     apart[2:, :3, 3] += 6
-    found = prune_unsupported(evidence, apart[None], PoolConfig())
+    found = prune_unsupported(evidence, apart[None], JointConfig())
     both = Assemblies.of(evidence, apart[None].repeat(2, 0), np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
     assert found.placed[0].tolist() == both.placed[both.score.argmax()].tolist()
-    assert prune_unsupported(evidence, apart[None], PoolConfig(), anchor=0).placed.tolist() == [
+    assert prune_unsupported(evidence, apart[None], JointConfig(), anchor=0).placed.tolist() == [
         [True, True, False, False]
     ]
-    assert prune_unsupported(evidence, apart[None], PoolConfig(), anchor=3).placed.tolist() == [
+    assert prune_unsupported(evidence, apart[None], JointConfig(), anchor=3).placed.tolist() == [
         [False, False, True, True]
     ]
     for config in (SAMPLED, QUICK):
@@ -114,7 +126,7 @@ def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
 def test_a_piece_is_docked_to_the_rest_as_that_is_without_it():
     evidence, true = taken_apart(slices(3, DENSITY))
     one = Assemblies.of(evidence, true[None], np.ones((1, 3), dtype=bool))
-    found = dock_piece(evidence, one, 2, PoolConfig(), QUICK.docking)
+    found = dock_piece(evidence, one, 2, JointConfig(), QUICK.docking)
     wanted = Assemblies.of(evidence, found.poses, found.placed)
     assert len(found)
     np.testing.assert_allclose(found.score, wanted.score)
@@ -123,7 +135,7 @@ def test_a_piece_is_docked_to_the_rest_as_that_is_without_it():
 def test_polishing_never_makes_an_assembly_worse(monkeypatch):
     evidence, true = taken_apart(slices(3, DENSITY))
     before = Assemblies.of(evidence, np.stack([true, disturbed(true, 5, 0.05)]), np.ones((2, 3), dtype=bool))
-    module = sys.modules["eda.assembly.assemblies"]
+    module = sys.modules["eda.assembly.search.assemblies"]
     swapped = before.poses[::-1].copy()
     monkeypatch.setattr(module, "refine", lambda *given: swapped)  # one gets better, the other worse
     found = before.polish(evidence)
@@ -304,7 +316,7 @@ def test_an_assembly_whose_equal_pieces_changed_places_has_the_same_shape():
 def test_a_better_assembly_is_more_probable():
     evidence, true = taken_apart(slices(2, DENSITY))
     good = rank(evidence, true[None], SAMPLED)[0]
-    assert judge(evidence, true[None]).score[0] > 0.6
+    assert score_assemblies(evidence, true[None]).score[0] > 0.6
     assert good.probability > 0.5
     assert good.joints[0, 1] == good.joints[1, 0] > 0.5
     assert good.confidence.min() > 0.5

@@ -1,7 +1,7 @@
 """Confidence: the probability that joints, pieces and whole assemblies are right."""
 
-from eda.assembly.confidence.fracture import FractureConfidence
-from eda.assembly.confidence.scan import ScanConfidence
+from eda.assembly.confidence.fracture_confidence import FractureConfidence
+from eda.assembly.confidence.scan_confidence import ScanConfidence
 from eda.assembly.confidence.stats import AssemblyStats, Confidence
 
 __all__ = ["AssemblyStats", "Confidence", "FractureConfidence", "ScanConfidence"]

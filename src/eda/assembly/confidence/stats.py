@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.judge import Judgement
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.score import AssemblyScores
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class AssemblyStats:
     """What is observed of K assemblies of N pieces."""
 
     evidence: Evidence
-    judged: Judgement
+    scores: AssemblyScores
     placed: np.ndarray  # (K, N) bool
     pinned: np.ndarray  # (N,) bool, the pieces whose place is not in question
     margin: np.ndarray  # (K,) by how much each beats the best of the others

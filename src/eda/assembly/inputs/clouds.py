@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from eda.assembly.fragment import MOST_POINTS
+from eda.assembly.contact.fragment import MOST_POINTS
 from eda.assembly.inputs.normals import outward_normals
 from eda.errors import InputError
 from eda.pieces import Cloud, Pieces

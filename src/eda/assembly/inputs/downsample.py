@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from eda.assembly.contact import Regime as ContactRules
-from eda.assembly.evidence import Evidence
-from eda.assembly.fragment import MOST_POINTS, Fragment
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.fragment import MOST_POINTS, Fragment
+from eda.assembly.contact.rules import ContactRules
 from eda.assembly.inputs.clouds import Clouds
 from eda.cloud import farthest_points
 from eda.data.example import Example

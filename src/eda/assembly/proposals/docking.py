@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.fragment import Fragment
-from eda.assembly.proposals.base import Pair, PairProposer, Problem, Proposals
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.fragment import Fragment
+from eda.assembly.proposals.proposer import Pair, PairProposer, Problem, Proposals
 from eda.budget import Budget
 from eda.registration.patches import Patch, closeness
 from eda.registration.rigid import act, inverse

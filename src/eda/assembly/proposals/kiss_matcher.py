@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.pool import NO_POSES
-from eda.assembly.proposals.base import Pair, PairPoses, PairProposer, Problem, Proposals
+from eda.assembly.proposals.proposer import NO_POSES, Pair, PairPoses, PairProposer, Problem, Proposals
 from eda.budget import Budget, Stage
 from eda.cloud import farthest_points_and_gaps
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eda.assembly.confidence.shipped import shipped_calibrations
-from eda.assembly.regimes.base import AssemblyRegime
-from eda.assembly.regimes.fracture import FractureRegime
-from eda.assembly.regimes.scan import ScanRegime
-from eda.calibration import Calibrations
+from eda.assembly.regimes.assembly_regime import AssemblyRegime
+from eda.assembly.regimes.fracture_regime import FractureRegime
+from eda.assembly.regimes.scan_regime import ScanRegime
+from eda.calibration import Calibrations, shipped_calibrations
 from eda.errors import InputError
 from eda.regime import Regime
 

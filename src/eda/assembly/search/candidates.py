@@ -7,13 +7,15 @@ proposers ─┘
 
 from __future__ import annotations
 
-from eda.assembly.assemblies import Assemblies
-from eda.assembly.dock import repair
-from eda.assembly.pool import Joint, find_joints, grow, prune_unsupported
-from eda.assembly.proposals import Problem, Proposals
-from eda.assembly.refine import refine
+from eda.assembly.proposals import Docking, Problem, Proposals
 from eda.assembly.regimes import AssemblyRegime
-from eda.assembly.search.config import RankConfig
+from eda.assembly.search.assemblies import Assemblies
+from eda.assembly.search.grow import grow
+from eda.assembly.search.joints import Joint, find_joints
+from eda.assembly.search.rank_config import RankConfig
+from eda.assembly.search.redock import repair
+from eda.assembly.search.refine import refine
+from eda.assembly.search.support import prune_unsupported
 from eda.budget import Budget, Stage
 
 # Samples that are refined as wholes at once.
@@ -25,22 +27,23 @@ def find_assemblies(problem: Problem, regime: AssemblyRegime, config: RankConfig
     evidence, anchor = problem.evidence, None if problem.groups.is_trivial else 0
     joints = _joints(problem, regime, config, budget)
     budget.report(Stage.GROW, 0.0)
-    grown = grow(evidence, joints, config.pool, anchor=anchor)
+    grown = grow(evidence, joints, config.joints, anchor=anchor)
     if regime.refines_samples and len(evidence) > 2:
         wholes = _refine_samples(problem, anchor, config, budget)
-        grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.pool.beam)
+        grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.joints.beam)
     budget.report(Stage.DOCK, 0.0)
     if config.docking is None or not regime.redocks or len(evidence) == 2:
         return grown
     best = [grown[[k]] for k in range(min(config.repaired, len(grown)))]
     rounds = len(evidence) + 2
-    better = [repair(evidence, one, config.pool, config.docking, rounds=rounds, budget=budget) for one in best]
+    better = [repair(evidence, one, config.joints, config.docking, rounds=rounds, budget=budget) for one in best]
     return Assemblies.cat([*better, grown])
 
 
 def _joints(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> list[Joint]:
     """The refined joints of all pairs that come from anything that was proposed, as long as there is time."""
-    proposers = regime.proposers(config) if config.proposers is None else config.proposers
+    docking = None if config.docking is None else Docking(config.docking, config.proposals)
+    proposers = regime.proposers(docking) if config.proposers is None else config.proposers
     of_pair = [proposer.propose(problem, budget) for proposer in proposers]
     pairs, joints = problem.evidence.pairs, []
     for done, pair in enumerate(pairs):
@@ -48,7 +51,7 @@ def _joints(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget
             break
         budget.report(Stage.REFINE_JOINTS, done / len(pairs))
         proposed = Proposals.cat([propose(pair) for propose in of_pair])
-        joints += find_joints(problem.evidence, pair, config.pool, rough=proposed.rough, close=proposed.close)
+        joints += find_joints(problem.evidence, pair, proposed, config.joints)
     return joints
 
 
@@ -62,5 +65,5 @@ def _refine_samples(problem: Problem, anchor: int | None, config: RankConfig, bu
             break
         budget.report(Stage.REFINE_SAMPLES, first / len(problem.samples))
         refined = refine(problem.evidence, problem.samples[first : first + AT_ONCE])
-        found.append(prune_unsupported(problem.evidence, refined, config.pool, anchor))
+        found.append(prune_unsupported(problem.evidence, refined, config.joints, anchor))
     return found

@@ -1,4 +1,4 @@
-"""Ranking: from sampled assemblies to a few refined, judged, distinct ones, each with its confidence.
+"""Ranking: from sampled assemblies to a few refined, scored, distinct ones, each with its confidence.
 
     samples, proposers ─► candidates ─► distinct ─► ranked, with confidence
 
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eda.assembly.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.confidence import AssemblyStats
-from eda.assembly.evidence import Evidence
-from eda.assembly.features import mean_support
-from eda.assembly.groups import expand_assemblies, groups_of, merge_evidence
-from eda.assembly.judge import judge
+from eda.assembly.confidence.features import mean_support
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.score import score_assemblies
 from eda.assembly.proposals import Problem
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative
+from eda.assembly.search.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.search.candidates import find_assemblies
-from eda.assembly.search.config import RankConfig
+from eda.assembly.search.merged_pieces import expand_assemblies, groups_of, merge_evidence
+from eda.assembly.search.rank_config import RankConfig
 from eda.budget import Budget, Stage
 from eda.errors import InputError
 from eda.registration.rigid import act, relative_poses
@@ -51,7 +51,7 @@ def rank(
     all points of the pieces, for proposers that use them.
     """
     config, budget = config or RankConfig(), budget or Budget()
-    regime = regime or regime_of(evidence.regime.name)
+    regime = regime or regime_of(evidence.rules.name)
     if samples.ndim != 4 or samples.shape[1:] != (len(evidence), 4, 4) or not np.isfinite(samples).all():
         raise InputError(f"samples must be finite poses (K, {len(evidence)}, 4, 4), got shape {samples.shape}")
     first = samples[:1] if group_poses is None else group_poses[None]
@@ -91,10 +91,10 @@ def _alternatives(
     """The best distinct ones; `pinned` (N,) are pieces whose place is not in question."""
     best, merit, counts = _distinct(evidence, every, samples, config)
     support = sample_support(evidence, best, samples, config)
-    judged = judge(evidence, best.poses, best.placed)
-    stats = AssemblyStats(evidence, judged, best.placed, pinned, _margin(merit), support)
+    scores = score_assemblies(evidence, best.poses, best.placed)
+    stats = AssemblyStats(evidence, scores, best.placed, pinned, _margin(merit), support)
     confidence = config.confidence or regime.confidence
-    joints = confidence.joints(stats) * (judged.good + judged.bad > 0)
+    joints = confidence.joints(stats) * (scores.good + scores.bad > 0)
     joints = np.maximum(joints, joints.swapaxes(1, 2))
     pieces = confidence.pieces(stats) * (joints > 0).any(axis=2)
     least = np.where(best.placed & ~pinned, pieces, 1).min(axis=1)

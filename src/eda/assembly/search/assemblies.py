@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.judge import judge
-from eda.assembly.refine import RefineConfig, refine
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.score import score_assemblies
+from eda.assembly.search.refine import RefineConfig, refine
 from eda.registration.rigid import act, inverse, largest_displacement
 from eda.registration.suppression import keep_distinct
 
@@ -38,7 +38,7 @@ class Assemblies:
     @staticmethod
     def of(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Assemblies:
         """Poses (K, N, 4, 4) of the pieces `placed` (K, N), with their scores."""
-        found = judge(evidence, poses, placed)
+        found = score_assemblies(evidence, poses, placed)
         return Assemblies(poses, placed, found.score, found.pieces)
 
     @staticmethod

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eda.assembly.confidence import Confidence
-from eda.assembly.pool import PoolConfig
 from eda.assembly.proposals import DockingConfig, Proposer
+from eda.assembly.search.joints import JointConfig
 
 
 @dataclass(frozen=True)
 class RankConfig:
     """What to try, and how much of it."""
 
-    refine: bool = True  # False: samples are judged as they are, nothing is proposed or pooled
-    pool: PoolConfig = field(default_factory=PoolConfig)
+    refine: bool = True  # False: samples are scored as they are, nothing is proposed or refined
+    joints: JointConfig = field(default_factory=JointConfig)
     docking: DockingConfig | None = field(default_factory=DockingConfig)  # None: only what was sampled
     proposals: int = 320  # from docking, shared by all pairs
     repaired: int = 1  # assemblies whose weakest pieces are docked again

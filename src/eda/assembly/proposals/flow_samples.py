@@ -8,14 +8,14 @@ from typing import Literal
 
 import torch
 
-from eda.assembly.pool import relative_poses
-from eda.assembly.proposals.base import Pair, PairProposer, Problem, Proposals
+from eda.assembly.proposals.proposer import Pair, PairProposer, Problem, Proposals
 from eda.budget import Budget, Stage
 from eda.encoding import Encoding
 from eda.flow import Trajectory
 from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
 from eda.model import Eda
+from eda.registration.rigid import relative_poses
 
 # More samples in one batch take no less time each, and the limits of memory and time are met less well.
 SAMPLES_AT_ONCE = 8

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from eda.assembly.contact import Regime
-from eda.assembly.fragment import Fragment
-from eda.assembly.sherds import Fracture
+from eda.assembly.contact.fracture_contact import FractureContact
+from eda.assembly.contact.fragment import Fragment
+from eda.assembly.contact.rules import ContactRules
 from eda.errors import InputError
 from eda.registration.patches import Patch
 
@@ -21,23 +21,23 @@ class Evidence:
 
     fragments: tuple[Fragment, ...]  # N
     patches: tuple[tuple[Patch, ...], ...]  # N, those of each fragment
-    regime: Regime
+    rules: ContactRules
 
     @staticmethod
-    def of(fragments: Sequence[Fragment], regime: Regime | None = None) -> Evidence:
-        """The evidence of at least two fragments, with no more points than are of use; by default, of sherds."""
+    def of(fragments: Sequence[Fragment], rules: ContactRules | None = None) -> Evidence:
+        """The evidence of at least two fragments, with no more points than are of use; by default, of a fracture."""
         if len(fragments) < 2:
             raise InputError(f"an assembly needs at least 2 pieces, got {len(fragments)}")
-        regime = regime or Fracture()
+        rules = rules or FractureContact()
         ordered = tuple(fragment.ordered() for fragment in fragments)
-        return Evidence(ordered, tuple(regime.patches(fragment) for fragment in ordered), regime)
+        return Evidence(ordered, tuple(rules.patches(fragment) for fragment in ordered), rules)
 
     def __len__(self) -> int:
         return len(self.fragments)
 
     def of_pair(self, i: int, j: int) -> Evidence:
         """Of two of the pieces alone. They share their trees with this one."""
-        return Evidence((self.fragments[i], self.fragments[j]), (self.patches[i], self.patches[j]), self.regime)
+        return Evidence((self.fragments[i], self.fragments[j]), (self.patches[i], self.patches[j]), self.rules)
 
     @cached_property
     def spacing(self) -> float:
@@ -47,7 +47,7 @@ class Evidence:
     @cached_property
     def masses(self) -> np.ndarray:
         """(N,) how much every piece could gain."""
-        return np.array([self.regime.mass(fragment) for fragment in self.fragments])
+        return np.array([self.rules.mass(fragment) for fragment in self.fragments])
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

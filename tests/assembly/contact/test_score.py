@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 from sherds import SIZE, motion, slices, taken_apart
 
-from eda.assembly import Evidence, Fragment, judge
-from eda.assembly.fragment import USUAL_SHARE
+from eda.assembly import Evidence, Fragment, score_assemblies
+from eda.assembly.contact.fragment import USUAL_SHARE
 
 DENSITY = 130.0
 
@@ -41,7 +41,7 @@ def test_the_solution_beats(wrong):
     evidence = Evidence.of(slices(2, DENSITY))
     true = np.tile(np.eye(4), (2, 1, 1))
     other = np.stack([np.eye(4), wrong])
-    scores = judge(evidence, np.stack([true, other])).score
+    scores = score_assemblies(evidence, np.stack([true, other])).score
     assert scores[0] > 0.6
     assert scores[1] < scores[0] / 3
 
@@ -53,10 +53,10 @@ def test_surfaces_that_go_on_without_a_contact_gain_nothing():
     up = np.tile([0.0, 0.0, 1.0], (400, 1))
     beside = np.eye(4)
     beside[0, 3] = 1.0
-    judged = judge(Evidence.of([Fragment(tile, up, np.zeros(400))] * 2), np.stack([np.eye(4), beside])[None])
-    assert judged.seam.sum() > 3
-    assert judged.good.sum() == 0
-    assert judged.score[0] <= 0
+    scores = score_assemblies(Evidence.of([Fragment(tile, up, np.zeros(400))] * 2), np.stack([np.eye(4), beside])[None])
+    assert scores.seam.sum() > 3
+    assert scores.good.sum() == 0
+    assert scores.score[0] <= 0
 
 
 def test_a_piece_without_a_break_is_not_held_by_a_few_contacts():
@@ -74,7 +74,7 @@ def test_a_weak_detector_of_breaks_still_tells_the_solution():
         for f in slices(2, DENSITY)
     ]
     poses = np.stack([np.stack([np.eye(4), other]) for other in (np.eye(4), *WRONG.values())])
-    scores = judge(Evidence.of(fragments), poses).score
+    scores = score_assemblies(Evidence.of(fragments), poses).score
     assert scores[0] > 2 * max(scores[1:].max(), 0.1)
 
 
@@ -101,7 +101,7 @@ def test_points_inside_another_piece_are_counted(offset):
     """By comparing coordinates: all that lie a spacing deep are counted, and none that lies outside."""
     step, side = 0.08, np.ones(3)
     first, second = box(np.zeros(3), side, step), box(np.zeros(3), side, step)
-    found = judge(Evidence.of([first, second]), np.stack([np.eye(4), shifted(*offset)])[None]).inside[0]
+    found = score_assemblies(Evidence.of([first, second]), np.stack([np.eye(4), shifted(*offset)])[None]).inside[0]
     for count, points in ((found[1, 0], second.points + offset), (found[0, 1], first.points - offset)):
         depth = np.minimum(points, 1 - points).min(axis=1)
         assert (depth > step).sum() <= count <= (depth > 0).sum()
@@ -124,20 +124,20 @@ def test_beside_a_thin_wall_is_not_inside_it(seed):
     assert first.spacing > thickness
     poses = np.tile(np.eye(4), (2, 2, 1, 1))
     poses[1, 1] = shifted(-0.2, 0, thickness / 2)  # two fifths of each strip are half in the other's wall
-    beside, into = judge(Evidence.of([first, second]), poses).inside.sum(axis=(1, 2))
+    beside, into = score_assemblies(Evidence.of([first, second]), poses).inside.sum(axis=(1, 2))
     assert beside == 0
     assert into > 500
 
 
 def test_scores_add_up_over_joints():
     evidence, true = taken_apart(slices(4, DENSITY))
-    judged = judge(evidence, true[None])
-    assert judged.score[0] == pytest.approx(judged.joints[0].sum() / 2)
-    assert judged.pieces[0] @ evidence.masses == pytest.approx(judged.score[0] * evidence.masses.sum())
-    np.testing.assert_allclose(judged.joints, judged.joints.swapaxes(1, 2), atol=1e-12)
+    scores = score_assemblies(evidence, true[None])
+    assert scores.score[0] == pytest.approx(scores.joints[0].sum() / 2)
+    assert scores.pieces[0] @ evidence.masses == pytest.approx(scores.score[0] * evidence.masses.sum())
+    np.testing.assert_allclose(scores.joints, scores.joints.swapaxes(1, 2), atol=1e-12)
     neighbours = np.abs(np.subtract.outer(range(4), range(4))) == 1
-    assert (judged.good[0][neighbours] > 30).all()
-    assert judged.good[0][~neighbours].max() == 0
+    assert (scores.good[0][neighbours] > 30).all()
+    assert scores.good[0][~neighbours].max() == 0
 
 
 def test_joints_judged_alone_add_up_to_the_whole():
@@ -145,10 +145,10 @@ def test_joints_judged_alone_add_up_to_the_whole():
     last = np.zeros((1, 3, 3), dtype=bool)
     last[:, 2] = last[:, :, 2] = True
     before, added = (
-        judge(evidence, true[None], np.array([[True, True, False]])),
-        judge(evidence, true[None], joints=last),
+        score_assemblies(evidence, true[None], np.array([[True, True, False]])),
+        score_assemblies(evidence, true[None], joints=last),
     )
-    whole = judge(evidence, true[None])
+    whole = score_assemblies(evidence, true[None])
     np.testing.assert_allclose(before.score + added.score, whole.score)
     np.testing.assert_allclose(before.pieces + added.pieces, whole.pieces)
 
@@ -156,14 +156,14 @@ def test_joints_judged_alone_add_up_to_the_whole():
 def test_pieces_that_are_not_placed_do_not_count():
     evidence, true = taken_apart(slices(3, DENSITY))
     placed = np.array([[True, True, False]])
-    judged = judge(evidence, true[None], placed)
-    whole = judge(evidence, true[None])
-    np.testing.assert_array_equal(judged.good[0, :2, :2], whole.good[0, :2, :2])
-    assert judged.good[0, 2].sum() == judged.good[0, :, 2].sum() == 0
+    scores = score_assemblies(evidence, true[None], placed)
+    whole = score_assemblies(evidence, true[None])
+    np.testing.assert_array_equal(scores.good[0, :2, :2], whole.good[0, :2, :2])
+    assert scores.good[0, 2].sum() == scores.good[0, :, 2].sum() == 0
 
 
 def test_a_motion_of_the_whole_changes_nothing():
     evidence, true = taken_apart(slices(3, DENSITY))
     moved = motion(np.random.default_rng(3), 100, 5.0) @ true
-    scores = judge(evidence, np.stack([true, moved])).score
+    scores = score_assemblies(evidence, np.stack([true, moved])).score
     assert scores[0] == pytest.approx(scores[1], abs=0.02)  # points at a threshold may fall on either side

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from eda.assembly.confidence import Confidence
-from eda.assembly.contact import Regime as ContactRules
-from eda.assembly.proposals import Proposer
-from eda.assembly.search.config import RankConfig
+from eda.assembly.contact.rules import ContactRules
+from eda.assembly.proposals import Docking, Proposer
 from eda.regime import Regime
 
 
@@ -19,10 +18,10 @@ class AssemblyRegime(Protocol):
     confidence: Confidence  # how likely an assembly of them is right
     has_breaks: bool  # whether a break head can say which points of the pieces lie on a break
     refines_samples: bool  # whether samples are also refined as they are, with all pieces at once
-    redocks: bool  # whether pieces that are left over, or held badly, are docked to the rest again
+    redocks: bool  # whether pieces that are left over, or supported badly, are docked to the rest again
 
-    def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
-        """What suggests relative poses of two pieces, in the order in which they are tried."""
+    def proposers(self, docking: Docking | None) -> tuple[Proposer, ...]:
+        """What suggests relative poses of two pieces, in the order in which they are tried; None: without docking."""
 
     def cautions(self, num_pieces: int) -> list[str]:
         """What a user should know of results for so many pieces."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eda.assembly.confidence.features import assembly_features, joint_features, mean_support, piece_features
 from eda.assembly.confidence.stats import AssemblyStats
-from eda.assembly.features import assembly_features, joint_features, mean_support, piece_features
 from eda.calibration import Calibration
 
 
@@ -21,13 +21,13 @@ class FractureConfidence:
 
     def joints(self, stats: AssemblyStats) -> np.ndarray:
         """(K, N, N)."""
-        return self.joint(joint_features(stats.evidence, stats.judged, stats.margin, stats.support))
+        return self.joint(joint_features(stats.evidence, stats.scores, stats.margin, stats.support))
 
     def pieces(self, stats: AssemblyStats) -> np.ndarray:
         """(K, N)."""
-        return self.piece(piece_features(stats.evidence, stats.judged, stats.placed, stats.margin))
+        return self.piece(piece_features(stats.evidence, stats.scores, stats.placed, stats.margin))
 
     def assemblies(self, stats: AssemblyStats) -> np.ndarray:
         """(K,)."""
         support = mean_support(stats.support, stats.placed)
-        return self.assembly(assembly_features(stats.judged, stats.placed, support))
+        return self.assembly(assembly_features(stats.scores, stats.placed, support))

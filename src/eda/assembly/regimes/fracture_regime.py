@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from eda.assembly.confidence import Confidence, FractureConfidence
-from eda.assembly.contact import Regime as ContactRules
+from eda.assembly.contact.fracture_contact import FractureContact
+from eda.assembly.contact.rules import ContactRules
 from eda.assembly.proposals import Docking, FlowSamples, Proposer
-from eda.assembly.search.config import RankConfig
-from eda.assembly.sherds import Fracture
 from eda.calibration import Calibrations
 from eda.regime import Regime
 
@@ -20,15 +19,15 @@ class FractureRegime:
     redocks = True
 
     def __init__(self, calibrations: Calibrations) -> None:
-        self.contact: ContactRules = Fracture()
+        self.contact: ContactRules = FractureContact()
         self.confidence: Confidence = FractureConfidence(
             joint=calibrations["joint"], piece=calibrations["piece"], assembly=calibrations["assembly"]
         )
 
-    def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
+    def proposers(self, docking: Docking | None) -> tuple[Proposer, ...]:
         """Samples, which are rough, and dockings."""
         samples = FlowSamples("rough")
-        return (samples,) if config.docking is None else (samples, Docking(config.docking, config.proposals))
+        return (samples,) if docking is None else (samples, docking)
 
     def cautions(self, num_pieces: int) -> list[str]:
         """None."""

@@ -1,4 +1,4 @@
-"""Sherds: breaks face each other, and beside them the outer surface goes on from one piece to the next."""
+"""Contact of fragments: breaks face each other, and beside them the outer surface continues on the next piece."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from eda.assembly.contact import Touch
-from eda.assembly.fragment import Fragment
+from eda.assembly.contact.fragment import Fragment
+from eda.assembly.contact.rules import Touch
 from eda.regime import Regime
 from eda.registration.patches import Patch
 from eda.registration.rigid import act, inverse
@@ -27,8 +27,8 @@ OPPOSED = -0.5
 FIT = 0.4
 
 
-class Fracture:
-    """The regime of sherds."""
+class FractureContact:
+    """When two fragments fit: their breaks touch, and neither lies inside the other."""
 
     name: Regime = "fracture"
 

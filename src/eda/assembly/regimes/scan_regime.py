@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from eda.assembly.confidence import Confidence, ScanConfidence
-from eda.assembly.contact import Regime as ContactRules
-from eda.assembly.proposals import FlowSamples, KissMatcher, Proposer, kiss_matcher
-from eda.assembly.scans import Scan
-from eda.assembly.search.config import RankConfig
+from eda.assembly.contact.rules import ContactRules
+from eda.assembly.contact.scan_contact import ScanContact
+from eda.assembly.proposals import Docking, FlowSamples, KissMatcher, Proposer, kiss_matcher
 from eda.calibration import Calibrations
 from eda.regime import Regime
 
@@ -20,10 +19,10 @@ class ScanRegime:
     redocks = False
 
     def __init__(self, calibrations: Calibrations) -> None:
-        self.contact: ContactRules = Scan(calibrations["joint"])
+        self.contact: ContactRules = ScanContact(calibrations["joint"])
         self.confidence: Confidence = ScanConfidence()
 
-    def proposers(self, config: RankConfig) -> tuple[Proposer, ...]:
+    def proposers(self, docking: Docking | None) -> tuple[Proposer, ...]:
         """Matches, and samples, which are already refined: to look further would pull them off a small overlap."""
         return KissMatcher(), FlowSamples("close")
 

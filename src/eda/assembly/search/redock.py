@@ -1,4 +1,4 @@
-"""Docking: a piece against all that is already together.
+"""Docking a piece again: against all that is already in place.
 
 Alone, a small joint is easily mistaken. But when its neighbours are in place, a piece has to fill the gap between
 them: nearly all of its break meets theirs at once, which hardly happens by chance. So a piece that is left over, or
@@ -8,40 +8,21 @@ that is badly supported, is offered to the rest as a whole.
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from eda.assembly.assemblies import Assemblies
-from eda.assembly.evidence import Evidence
-from eda.assembly.fragment import Fragment
-from eda.assembly.pool import PoolConfig, all_supported, find_joints, is_connected, with_piece
-from eda.assembly.proposals.docking import DockingConfig, docking_poses
-from eda.assembly.sherds import OPPOSED, REACH
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.proposals import DockingConfig, Proposals, docking_poses
+from eda.assembly.search.assemblies import Assemblies
+from eda.assembly.search.grow import with_piece
+from eda.assembly.search.joints import JointConfig, find_joints
+from eda.assembly.search.merged_pieces import merge_fragments
+from eda.assembly.search.support import all_supported, is_connected
 from eda.budget import Budget
-from eda.registration.rigid import act, rotate
 
 # Of a piece against the rest: there is much to lean on, so the right place comes early among them.
 PROPOSALS = 48
 
 
-def merge_fragments(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragment:
-    """The pieces placed (N,) as one, whose breaks are those that are still open."""
-    pieces = np.flatnonzero(placed)
-    points = [act(poses[i], evidence.fragments[i].points) for i in pieces]
-    normals = [rotate(poses[i], evidence.fragments[i].normals) for i in pieces]
-    trees = [cKDTree(cloud) for cloud in points]
-    open_break = []
-    for a, i in enumerate(pieces):
-        covered = np.zeros(len(points[a]), dtype=bool)
-        for b in range(len(pieces)):
-            if a != b:
-                distance, index = trees[b].query(points[a], distance_upper_bound=REACH * evidence.spacing)
-                facing = (normals[a] * normals[b][index.clip(max=len(points[b]) - 1)]).sum(axis=1) < OPPOSED
-                covered |= np.isfinite(distance) & facing
-        open_break.append(np.where(covered, 0.0, evidence.fragments[i].break_probability))
-    return Fragment(np.concatenate(points), np.concatenate(normals), np.concatenate(open_break))
-
-
-def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: PoolConfig, look: DockingConfig) -> Assemblies:
+def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: JointConfig, look: DockingConfig) -> Assemblies:
     """An assembly (K = 1) with one piece taken out, if it is in, and put where it fits the rest; the best first."""
     placed = one.placed.copy()
     placed[0, piece] = False
@@ -49,8 +30,9 @@ def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: PoolConf
         return Assemblies.none(len(evidence))
     rest = Assemblies.of(evidence, one.poses, placed)
     merged = merge_fragments(evidence, one.poses[0], placed[0])
-    whole = Evidence.of([evidence.fragments[piece], merged], evidence.regime)
-    joints = find_joints(whole, (0, 1), config, rough=docking_poses(whole, (0, 1), look)[:PROPOSALS])
+    whole = Evidence.of([evidence.fragments[piece], merged], evidence.rules)
+    proposals = Proposals(rough=docking_poses(whole, (0, 1), look)[:PROPOSALS])
+    joints = find_joints(whole, (0, 1), proposals, config)
     if not joints:
         return Assemblies.none(len(evidence))
     rough = with_piece(evidence, rest, [(0, piece, joint.relative) for joint in joints[:3]])
@@ -63,7 +45,7 @@ def dock_piece(evidence: Evidence, one: Assemblies, piece: int, config: PoolConf
 def repair(
     evidence: Evidence,
     one: Assemblies,
-    config: PoolConfig,
+    config: JointConfig,
     look: DockingConfig,
     *,
     rounds: int,

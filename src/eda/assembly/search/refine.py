@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eda.assembly.evidence import Evidence
+from eda.assembly.contact.evidence import Evidence
 from eda.registration.icp import gauss_newton_step, two_body_equations
 from eda.registration.patches import find_correspondences
 from eda.registration.rigid import act, move_about

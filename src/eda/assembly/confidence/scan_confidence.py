@@ -13,7 +13,7 @@ class ScanConfidence:
 
     def joints(self, stats: AssemblyStats) -> np.ndarray:
         """(K, N, N)."""
-        return stats.judged.good
+        return stats.scores.good
 
     def pieces(self, stats: AssemblyStats) -> np.ndarray:
         """(K, N)."""

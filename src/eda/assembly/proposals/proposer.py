@@ -1,7 +1,7 @@
 """Proposer: the protocol of whatever suggests how two pieces may lie to each other.
 
 The search asks every proposer once per assembly, and what that returns once per pair of pieces. All that is proposed is
-refined and judged alike, so a proposer need not be right often. A new one is a class with one method, in a file of its
+refined and scored alike, so a proposer need not be right often. A new one is a class with one method, in a file of its
 own; it is listed in a regime (`eda.assembly.regimes`), or given in `RankConfig.proposers`.
 """
 
@@ -13,11 +13,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.pool import NO_POSES
+from eda.assembly.contact.evidence import Evidence
 from eda.budget import Budget
 from eda.registration.rigid_groups import RigidGroups
 
+NO_POSES = np.zeros((0, 4, 4))
 Pair = tuple[int, int]  # i < j
 PairPoses = Mapping[Pair, np.ndarray]  # poses (M, 4, 4) of piece i in the frame of piece j, by pair
 

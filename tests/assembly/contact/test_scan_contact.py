@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 from support.room_scans import motion, moved, two_views
 
-from eda.assembly import Evidence, Fragment, Scan, judge
-from eda.assembly.scans import joint_probability
+from eda.assembly import Evidence, Fragment, ScanContact, score_assemblies
+from eda.assembly.contact.scan_contact import joint_probability
 from eda.cloud import estimate_normals
 from eda.registration.rigid import inverse
 
@@ -24,7 +24,7 @@ def scans() -> list[Fragment]:
 
 @pytest.fixture(scope="module")
 def spacing(scans) -> float:
-    return Evidence.of(scans, Scan()).spacing
+    return Evidence.of(scans, ScanContact()).spacing
 
 
 def shifted(x: float, y: float = 0.0, z: float = 0.0, *, turn: float = 0.0) -> np.ndarray:
@@ -74,10 +74,10 @@ def test_no_motion_is_judged_to_nothing(scans, spacing):
 
 def test_a_joint_gains_what_it_is_trusted_however_large_the_scans(scans):
     small = Fragment(*(values[:200] for values in (scans[1].points, scans[1].normals, scans[1].break_probability)))
-    evidence = Evidence.of([scans[0], small], Scan())
+    evidence = Evidence.of([scans[0], small], ScanContact())
     assert len(evidence.fragments[0].points) != len(evidence.fragments[1].points)
     poses = np.stack([np.eye(4), shifted(0.01)])[None]
     likely = joint_probability(*evidence.fragments, inverse(poses[:, 1]) @ poses[:, 0], evidence.spacing)
-    found = judge(evidence, poses)
+    found = score_assemblies(evidence, poses)
     np.testing.assert_allclose(found.score, likely)
     np.testing.assert_allclose(found.pieces, np.tile(likely[:, None], (1, 2)))

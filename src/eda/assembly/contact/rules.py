@@ -1,7 +1,7 @@
-"""What it means that two pieces fit, for sherds that meet at their breaks as for scans that overlap.
+"""ContactRules: what it means that two pieces fit, for fragments that meet at their breaks and for scans that overlap.
 
-A regime says which points look for counterparts (`patches`), how much a piece can gain (`mass`), and what two pieces
-gain where they meet (`meet`). Everything else, from refinement to ranking, is the same, but for how sure one may be.
+They say which points look for counterparts (`patches`), how much a piece can gain (`mass`), and what two pieces gain
+where they meet (`meet`). Refinement, scoring and search are the same for both.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from eda.assembly.fragment import Fragment
-from eda.regime import Regime as RegimeName
+from eda.assembly.contact.fragment import Fragment
+from eda.regime import Regime
 from eda.registration.patches import Patch
 
 
@@ -26,10 +26,10 @@ class Touch:
     inside: np.ndarray  # points behind the other's surface
 
 
-class Regime(Protocol):
+class ContactRules(Protocol):
     """What it means that two pieces fit."""
 
-    name: RegimeName
+    name: Regime
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The patches of a piece, by kind; the first kind alone suggests where another piece may go."""

@@ -5,7 +5,7 @@ import pytest
 from sherds import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
-from eda.assembly import Evidence, Fragment, RefineConfig, Scan, judge, refine
+from eda.assembly import Evidence, Fragment, RefineConfig, ScanContact, refine, score_assemblies
 
 DENSITY = 130.0
 
@@ -74,14 +74,14 @@ def test_overlapping_scans_come_to_lie_on_each_other():
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
         return Fragment(np.stack([x, y, z], axis=1), normals, np.zeros(700))
 
-    evidence = Evidence.of([view(0, 1.6), view(0.8, 2.4)], Scan())
+    evidence = Evidence.of([view(0, 1.6), view(0.8, 2.4)], ScanContact())
     true = np.tile(np.eye(4), (2, 1, 1))
     start = disturbed(true, 5, 0.05)
     config = RefineConfig(first_radius=0.3)
     refined = refine(evidence, start[None], config=config)
     assert errors(start, true)[0] > 4
     assert errors(refined[0], true)[0] < 1
-    scores = judge(evidence, np.stack([true, start, refined[0]])).score
+    scores = score_assemblies(evidence, np.stack([true, start, refined[0]])).score
     assert scores[1] < 0.7 * scores[0]
     assert scores[2] > 0.9 * scores[0]
 
@@ -95,9 +95,9 @@ def test_the_sign_of_the_normals_of_a_scan_does_not_matter():
         Fragment(f.points, f.normals * rng.choice([-1, 1], size=(len(f.points), 1)), f.break_probability)
         for f in fragments
     ]
-    here, there = (Evidence.of(some, Scan()) for some in (fragments, turned))
+    here, there = (Evidence.of(some, ScanContact()) for some in (fragments, turned))
     np.testing.assert_allclose(refine(there, start), refine(here, start), atol=1e-9)
-    np.testing.assert_allclose(judge(there, start).score, judge(here, start).score)
+    np.testing.assert_allclose(score_assemblies(there, start).score, score_assemblies(here, start).score)
 
 
 @pytest.mark.parametrize(

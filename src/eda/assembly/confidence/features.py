@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from eda.assembly.evidence import Evidence
-from eda.assembly.judge import Judgement
+from eda.assembly.contact.evidence import Evidence
+from eda.assembly.contact.score import AssemblyScores
 
 ASSEMBLY_FEATURES = ("score", "worst piece", "support")
 PIECE_FEATURES = ("gain", "best joint", "score", "margin", "placed")
 JOINT_FEATURES = ("quality", "log contacts", "worse piece", "score", "margin", "support")
 
 
-def assembly_features(judged: Judgement, placed: np.ndarray, support: np.ndarray) -> np.ndarray:
+def assembly_features(scores: AssemblyScores, placed: np.ndarray, support: np.ndarray) -> np.ndarray:
     """Of K assemblies, with `support` (K,) among the samples: few, as few wrong ones are there to fit to. -> (K, 3)."""
-    worst = np.where(placed, judged.pieces, 1).min(axis=1)
-    return np.stack([judged.score, worst, support], axis=1)
+    worst = np.where(placed, scores.pieces, 1).min(axis=1)
+    return np.stack([scores.score, worst, support], axis=1)
 
 
-def piece_features(evidence: Evidence, judged: Judgement, placed: np.ndarray, margin: np.ndarray) -> np.ndarray:
+def piece_features(evidence: Evidence, scores: AssemblyScores, placed: np.ndarray, margin: np.ndarray) -> np.ndarray:
     """Of all pieces in K assemblies. -> (K, N, 5)."""
     shape = placed.shape
-    whole = (np.broadcast_to(values[:, None], shape) for values in (judged.score, margin, placed.mean(axis=1)))
-    return np.stack([judged.pieces, _quality(evidence, judged).max(axis=2), *whole], axis=-1)
+    whole = (np.broadcast_to(values[:, None], shape) for values in (scores.score, margin, placed.mean(axis=1)))
+    return np.stack([scores.pieces, _quality(evidence, scores).max(axis=2), *whole], axis=-1)
 
 
-def joint_features(evidence: Evidence, judged: Judgement, margin: np.ndarray, support: np.ndarray) -> np.ndarray:
+def joint_features(evidence: Evidence, scores: AssemblyScores, margin: np.ndarray, support: np.ndarray) -> np.ndarray:
     """Of all pairs in K assemblies; `support` (K, N, N). -> (K, N, N, 6), symmetric in the pieces."""
-    quality = _quality(evidence, judged)
-    contacts = np.log1p(judged.good + judged.good.swapaxes(1, 2))
-    worse = np.minimum(judged.pieces[:, :, None], judged.pieces[:, None])
+    quality = _quality(evidence, scores)
+    contacts = np.log1p(scores.good + scores.good.swapaxes(1, 2))
+    worse = np.minimum(scores.pieces[:, :, None], scores.pieces[:, None])
     shape = quality.shape
-    score, step = (np.broadcast_to(values[:, None, None], shape) for values in (judged.score, margin))
+    score, step = (np.broadcast_to(values[:, None, None], shape) for values in (scores.score, margin))
     return np.stack([quality, contacts, worse, score, step, support], axis=-1)
 
 
-def _quality(evidence: Evidence, judged: Judgement) -> np.ndarray:
+def _quality(evidence: Evidence, scores: AssemblyScores) -> np.ndarray:
     """(K, N, N) what joints gain, as a share of what the piece with less break could gain."""
     least = np.minimum(evidence.masses[:, None], evidence.masses)
-    return judged.joints * evidence.masses.sum() / (2 * least)
+    return scores.joints * evidence.masses.sum() / (2 * least)
 
 
 def mean_support(support: np.ndarray, placed: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Judging an assembly without its solution: do breaks lie on breaks, and does nothing lie inside anything else? Of
-scans: how likely do they lie rightly on each other?
+"""The score of an assembly without its solution: do breaks lie on breaks, and does nothing lie inside anything else?
+Of scans: how likely do they lie rightly on each other?
 
-In: evidence and poses. Out: scores that are sums over joints (pairs of pieces), so a part can be judged on its own.
+In: evidence and poses. Out: scores that are sums over joints (pairs of pieces), so a part has a score of its own.
 
     score = (good - bad + seam / 2 - 4 inside) / what the pieces could gain by their breaks alone
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eda.assembly.evidence import Evidence
+from eda.assembly.contact.evidence import Evidence
 from eda.registration.rigid import relative_poses
 
 SEAM_WEIGHT, INSIDE_WEIGHT = 0.5, 4.0
@@ -24,7 +24,7 @@ SEAM_PER_CONTACT = 4.0
 
 
 @dataclass(frozen=True)
-class Judgement:
+class AssemblyScores:
     """K assemblies of N pieces; [k, i, j] is what the points of piece i meet on piece j."""
 
     good: np.ndarray  # (K, N, N) contacts as they should be; of scans, how likely they are
@@ -37,9 +37,9 @@ class Judgement:
     score: np.ndarray  # (K,) 0 if nothing touches, about 1 if all breaks are closed; seams and many scans make it more
 
 
-def judge(
+def score_assemblies(
     evidence: Evidence, poses: np.ndarray, placed: np.ndarray | None = None, joints: np.ndarray | None = None
-) -> Judgement:
+) -> AssemblyScores:
     """Scores of assemblies (K, N, 4, 4) of the pieces `placed` (K, N), or of some `joints` (K, N, N) alone."""
     count, num_pieces = poses.shape[:2]
     if joints is None:
@@ -52,11 +52,11 @@ def judge(
             continue
         T_j_i = relative_poses(poses[both], (i, j))
         pair = evidence.fragments[i], evidence.fragments[j]
-        for (a, b), met in zip(((i, j), (j, i)), evidence.regime.meet(*pair, T_j_i, evidence.spacing), strict=True):
-            good[both, a, b], bad[both, a, b] = met.good, met.bad
-            seam[both, a, b], inside[both, a, b] = met.seam, met.inside
+        for (a, b), touch in zip(((i, j), (j, i)), evidence.rules.meet(*pair, T_j_i, evidence.spacing), strict=True):
+            good[both, a, b], bad[both, a, b] = touch.good, touch.bad
+            seam[both, a, b], inside[both, a, b] = touch.seam, touch.inside
     mass = evidence.masses.sum()
     gain = good - bad + SEAM_WEIGHT * np.minimum(seam, SEAM_PER_CONTACT * good) - INSIDE_WEIGHT * inside
     both_ways = (gain + gain.swapaxes(1, 2)) / mass
     pieces = gain.sum(axis=2) / evidence.masses
-    return Judgement(good, bad, seam, inside, gain, both_ways, pieces, gain.sum(axis=(1, 2)) / mass)
+    return AssemblyScores(good, bad, seam, inside, gain, both_ways, pieces, gain.sum(axis=(1, 2)) / mass)

@@ -1,4 +1,4 @@
-"""Scans: surfaces seen twice lie on each other. Their normals are lines: which side was seen does not matter.
+"""Contact of scans: surfaces seen twice lie on each other. Their normals have no sign.
 
 How much two scans overlap says little of whether they do so rightly: a room turned by half a turn may overlap itself
 by more. So a joint gains the probability that it is right, by how its surfaces overlap (`registration/overlap.py`), and
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eda.assembly.confidence.shipped import shipped_calibrations
-from eda.assembly.contact import Touch
-from eda.assembly.fragment import Fragment
-from eda.calibration import Calibration
+from eda.assembly.contact.fragment import Fragment
+from eda.assembly.contact.rules import Touch
+from eda.calibration import Calibration, shipped_calibrations
 from eda.regime import Regime
 from eda.registration.icp import MAX_DISTANCE
 from eda.registration.overlap import overlap_features
@@ -23,8 +22,8 @@ from eda.registration.rigid import act
 REACH, LEAST_NEAR = 2.0, 0.01
 
 
-class Scan:
-    """The regime of scans."""
+class ScanContact:
+    """When two scans fit: their surfaces overlap, as those of right pairs do."""
 
     name: Regime = "scan"
 
