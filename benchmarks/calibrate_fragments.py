@@ -20,9 +20,8 @@ import torch
 
 from eda.assembly import AssembleConfig
 from eda.assembly.confidence import FractureConfidence
-from eda.assembly.confidence.shipped import shipped_calibrations
 from eda.atomic import write_atomically
-from eda.calibration import Calibration, calibrate, write_calibrations
+from eda.calibration import Calibration, calibrate, shipped_calibrations, write_calibrations
 from eda.data import open_examples
 from eda.evaluate import PROTOCOLS, Answer, AssemblerAnswers, PuzzleSet
 from eda.evaluate.reliability import claims_of

@@ -140,11 +140,12 @@ def test_commands_have_the_options_that_the_page_gives_them(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_links_lead_somewhere(page):
-    text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    whole = page.read_text(encoding="utf-8")
+    text = re.sub(r"^( *)```.*?^ *```", "", whole, flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{target} is not there"
-    for script in re.findall(r"\b((?:benchmarks|examples)/\w+\.(?:py|md))\b", text):
+    for script in re.findall(r"\b((?:benchmarks|examples)/\w+\.(?:py|md))\b", whole):
         assert (ROOT / script).exists(), f"{script} is not there"
 
 
