@@ -2,16 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint docs wheel clean
+.PHONY: setup demo test lint docs sanitize wheel clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo   set up .venv, break an object, put it together and write a report"
-	@echo "make test   set up what is missing and run the tests"
-	@echo "make lint   ruff, mypy and import-linter"
-	@echo "make wheel  a wheel and an sdist in dist/"
-	@echo "make docs   the documentation as a site in docs/_build/html"
-	@echo "make clean  remove .venv and every cache"
+	@echo "make demo      set up .venv, break an object, put it together and write a report"
+	@echo "make test      set up what is missing and run the tests"
+	@echo "make lint      ruff, mypy and import-linter"
+	@echo "make docs      the documentation as a site in docs/_build/html"
+	@echo "make sanitize  thousands of calls of the compiled module under sanitizers"
+	@echo "make wheel     a wheel and an sdist in dist/"
+	@echo "make clean     remove .venv and every cache"
 
 # The stamp is newer than the files it depends on only after an install that succeeded.
 .venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/eda/native/*.cpp src/eda/native/*.h src/eda/native/*.inc)
@@ -35,6 +36,11 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The compiled module under AddressSanitizer and UBSan, with random and with wrong calls. Needs GCC on Linux. The build
+# takes four and a half minutes of CPU time and is kept in build/sanitized; 7,000 calls then take about a minute.
+sanitize: setup
+	$(BIN)/python tests/kernels/sanitized.py
 
 wheel: setup
 	rm -rf dist

@@ -22,7 +22,7 @@ from curves import Curve, charts
 from eda.atomic import write_atomically
 from eda.data import Dataset
 from eda.errors import InputError
-from eda.evaluate import Sampling, evaluate, sampled, summarize
+from eda.evaluate import NetworkAnswers, Sampling, evaluate, scatter, summarize
 from eda.recipes import RECIPES
 from eda.train import Ranks, TrainConfig, Watcher, overridden, train
 
@@ -72,8 +72,8 @@ def learned(variant: str, arguments: argparse.Namespace, steps: int, seed: int, 
     if run.step < steps:
         raise SystemExit("stopped; the same command goes on from here")
     sampling = Sampling(samples=1, repeats=3, solver="rk1", steps=10, points=config.model.num_points)
-    puzzles = Dataset(arguments.validation)[: arguments.puzzles]
-    report = summarize(evaluate(sampled(run.averaged, puzzles, sampling)))
+    puzzles = scatter(Dataset(arguments.validation)[: arguments.puzzles], sampling.seed)
+    report = summarize(evaluate(NetworkAnswers(run.averaged, sampling).answers(puzzles)))
     return {"variant": variant, "seed": seed, "steps": steps, **report, **logged(folder)}
 
 

@@ -1,8 +1,8 @@
-"""Fit the probabilities of assembled fragments: the calibrations of joints, pieces and assemblies in a model's file.
+"""Fit the probabilities of assembled fragments: the calibrations in the header of its model.
 
     python benchmarks/calibrate_fragments.py --json fit.json \
         --data fracture:pieces=2-8,puzzles=144,seed=8002,shapes=held_out
-    python benchmarks/calibrate_fragments.py --from fit.json                              # the coefficients again
+    python benchmarks/calibrate_fragments.py --from fit.json                             # the coefficients again
     python benchmarks/calibrate_fragments.py --from fit.json --write my-model.safetensors  # and into a model's header
 
 The assembler puts puzzles together, and every probability that it gives is recorded with the features that it comes
@@ -21,12 +21,12 @@ import torch
 from eda.assembly import AssembleConfig
 from eda.assembly.confidence import FractureConfidence
 from eda.atomic import write_atomically
-from eda.calibration import Calibration, calibrate, shipped_calibrations, write_calibrations
+from eda.calibration import Calibration, Calibrations, calibrate, shipped_calibrations, write_calibrations
 from eda.data import open_examples
 from eda.evaluate import PROTOCOLS, Answer, AssemblerAnswers, PuzzleSet
 from eda.evaluate.reliability import claims_of
 
-KINDS = {kind: shipped_calibrations("fracture")[kind] for kind in ("assembly", "piece", "joint")}
+KINDS = ("assembly", "piece", "joint")
 
 
 @dataclass
@@ -65,7 +65,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     results = []
     for puzzle in PuzzleSet.choose(open_examples(options.data), limit=options.limit).scatter():
-        recorders = {kind: Recorder(calibration) for kind, calibration in KINDS.items()}
+        recorders = {kind: Recorder(shipped_calibrations("fracture")[kind]) for kind in KINDS}
         ranking = replace(AssembleConfig().ranking, confidence=FractureConfidence(**recorders))
         (answer,) = AssemblerAnswers(options.model, replace(AssembleConfig(), ranking=ranking)).answers([puzzle])
         results.append(rows_of(answer, recorders))
@@ -74,13 +74,13 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     return results
 
 
-def fit(results: list[dict[str, Any]]) -> dict[str, Calibration]:
-    """The calibrations, by kind; they are also printed."""
+def fit(results: list[dict[str, Any]]) -> Calibrations:
+    """The calibrations, which are also printed."""
     calibrations = {}
     for kind in KINDS:
         rows = [row for result in results for row in result[kind]]
         features, right = np.array([row["features"] for row in rows]), np.array([row["right"] for row in rows])
-        fitted = calibrate(features, right, fitted=f"{len(rows)} probabilities of {len(results)} puzzles")
+        fitted = calibrate(features, right, fitted=f"{len(rows)} of {len(results)} puzzles")
         print(kind, tuple(round(w, 3) for w in fitted.weights), round(fitted.bias, 3), fitted.fitted)
         calibrations[kind] = fitted
     return calibrations
@@ -98,6 +98,6 @@ if __name__ == "__main__":
     if (options.data is None) == (options.results is None):
         parser.error("give either --data or --from")
     kept = [json.loads(path.read_text()) for path in options.results or []]
-    calibrations = fit([result for part in kept for result in part] if kept else measure(options))
+    fitted = fit([result for part in kept for result in part] if kept else measure(options))
     if options.write:
-        write_calibrations(options.write, calibrations)
+        write_calibrations(options.write, fitted)

@@ -197,3 +197,29 @@ def test_farthest_points_are_exactly_those_of_the_definition(cloud):
 def test_farthest_points_of_a_large_cloud_are_exactly_those_of_the_definition(cloud):
     points = cloud(np.random.default_rng(0), 5000)
     assert np.array_equal(farthest_points(points, 1000), farthest_points_reference(points, 1000)[0])
+
+
+@pytest.mark.parametrize("way", ["compiled", "definition"])
+@pytest.mark.parametrize("count", [0, -1, 6, 10**12])
+def test_more_points_than_there_are_or_none_are_refused(count, way, monkeypatch):
+    if way == "definition":
+        monkeypatch.setattr("eda.cloud.library", lambda: None)
+    with pytest.raises(InputError, match=f"from 1 to n, got .* and {count}"):
+        farthest_points(cloud_of(5), count)
+
+
+@pytest.mark.parametrize("way", ["compiled", "definition"])
+@pytest.mark.parametrize("points", [np.ones((5, 2)), np.ones((5, 4)), np.ones(6), np.ones((2, 5, 3)), np.ones((0, 3))])
+def test_farthest_points_of_other_shapes_are_refused(points, way, monkeypatch):
+    if way == "definition":
+        monkeypatch.setattr("eda.cloud.library", lambda: None)
+    with pytest.raises(InputError, match="expected \\(n, 3\\)"):
+        farthest_points(points, 1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_farthest_points_must_be_finite(value):
+    points = cloud_of(200)
+    points[77, 1] = value
+    with pytest.raises(InputError, match="NaN or infinite"):
+        farthest_points(points, 10)

@@ -254,7 +254,7 @@ def named_graph(pyramid: Pyramid) -> list[dict[int, tuple[list[int], list[int]]]
 def test_the_pyramid_does_not_depend_on_poses(dtype):
     pieces = lumpy_pieces(3, 80, dtype=dtype)
     poses = SE3(haar_rotations(3), haar_rotations(3, seed=1)[:, 0]).to(dtype)
-    still, moved = (Pyramid.build(p, num_levels=2, num_neighbors=K) for p in (pieces, pieces.moved(poses)))
+    still, moved = (Pyramid.build(p, num_levels=2, num_neighbors=K) for p in (pieces, pieces.move(poses)))
     assert named_graph(still) == named_graph(moved)
 
 

@@ -111,12 +111,12 @@ def test_points_of_wrong_shape_are_an_input_error():
 
 def test_permuting_across_puzzles_is_an_input_error():
     with pytest.raises(InputError, match="another puzzle"):
-        two_puzzles().permuted(torch.tensor([0, 1, 3, 2, 4]))
+        two_puzzles().permute(torch.tensor([0, 1, 3, 2, 4]))
 
 
 def test_an_order_that_is_no_permutation_is_an_input_error():
     with pytest.raises(InputError):
-        two_puzzles().permuted(torch.tensor([0, 0, 1, 3, 4]))
+        two_puzzles().permute(torch.tensor([0, 0, 1, 3, 4]))
 
 
 # -- poses that do not fit ---------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_poses_that_do_not_fit_are_an_input_error(name, use):
     poses, message = BAD_POSES[name]
     pieces = lumpy_pieces(3, 10)
     with pytest.raises(InputError, match=message):
-        pieces.moved(poses()) if use == "moved" else model_of().double().velocity(pieces, poses(), 0.5)
+        pieces.move(poses()) if use == "moved" else model_of().double().velocity(pieces, poses(), 0.5)
 
 
 @pytest.mark.parametrize(

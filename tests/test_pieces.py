@@ -45,7 +45,7 @@ def test_a_turned_cloud_gives_the_turned_piece():
     one = Pieces.from_clouds(clouds, normals, dtype=torch.float64)
     turned = [[a @ r.numpy().T for a, r in zip(arrays, R, strict=True)] for arrays in (clouds, normals)]
     two = Pieces.from_clouds(*turned, dtype=torch.float64)
-    expected = one.moved(SE3(R, torch.zeros(3, 3, dtype=torch.float64)))
+    expected = one.move(SE3(R, torch.zeros(3, 3, dtype=torch.float64)))
     assert_near(two.points, expected.points)
     assert_near(two.normals, expected.normals)
 
@@ -103,7 +103,7 @@ def test_to_user_moves_the_users_points_as_the_poses_move_the_pieces():
     clouds = [*clouds_of(3), *[100 * cloud for cloud in clouds_of(2)]]
     pieces = Pieces.collate([Pieces.from_clouds(c, dtype=torch.float64) for c in (clouds[:3], clouds[3:])])
     poses = poses_of(5)
-    moved = pieces.moved(poses).points.split(pieces.sizes.tolist())
+    moved = pieces.move(poses).points.split(pieces.sizes.tolist())
     users = pieces.to_user(poses)
     for i, cloud in enumerate(clouds):
         scale = pieces.scales[0 if i < 3 else 1]
@@ -128,7 +128,7 @@ def test_georeferenced_coordinates_are_assembled_exactly():
     clouds = [cloud + GEOREFERENCED for cloud in clouds_of()]
     pieces, poses = Pieces.from_clouds(clouds, dtype=torch.float32), poses_of(3, dtype=torch.float32)
     users = pieces.to_user(poses)
-    moved = pieces.moved(poses).points.split(pieces.sizes.tolist())
+    moved = pieces.move(poses).points.split(pieces.sizes.tolist())
     for i, cloud in enumerate(clouds):
         assert_near(users[i].act(torch.from_numpy(cloud)), pieces.scales * moved[i].double(), 1e-5)
 
@@ -139,7 +139,7 @@ def test_georeferenced_coordinates_are_assembled_exactly():
 def misplaced(puzzle: Puzzle, clouds: list[np.ndarray]) -> float:
     """How far the assembled pieces are from the clouds, up to a common translation, in units of the size."""
     pieces = puzzle.pieces
-    assembled = pieces.moved(puzzle.solution).points.double().split(pieces.sizes.tolist())
+    assembled = pieces.move(puzzle.solution).points.double().split(pieces.sizes.tolist())
     offsets = [a * pieces.scales - torch.from_numpy(c) for a, c in zip(assembled, clouds, strict=True)]
     offset = torch.cat(offsets)
     return float((offset - offset.mean(0)).abs().max() / pieces.scales)
@@ -198,12 +198,12 @@ def test_pieces_without_normals_collate():
 
 def test_permuted_moves_whole_pieces():
     pieces, order = two_puzzles(), torch.tensor([2, 0, 1, 4, 3])
-    permuted = pieces.permuted(order)
+    permuted = pieces.permute(order)
     before, after = (p.points.split(p.sizes.tolist()) for p in (pieces, permuted))
     for i, source in enumerate(order.tolist()):
         assert torch.equal(after[i], before[source])
         assert torch.equal(permuted.centers[i], pieces.centers[source])
-    again = permuted.permuted(torch.argsort(order))
+    again = permuted.permute(torch.argsort(order))
     for name in ("points", "normals", "sizes", "counts", "centers"):
         assert torch.equal(getattr(again, name), getattr(pieces, name))
 
@@ -213,7 +213,7 @@ def test_permuted_moves_whole_pieces():
 
 def test_moved_moves_points_and_turns_normals():
     pieces, poses = two_puzzles(), poses_of(5)
-    moved = pieces.moved(poses)
+    moved = pieces.move(poses)
     for row, piece in enumerate(pieces.piece_of_point.tolist()):
         R, t = poses.rotation[piece], poses.translation[piece]
         assert_near(moved.points[row], R @ pieces.points[row] + t, 1e-14)
@@ -222,12 +222,12 @@ def test_moved_moves_points_and_turns_normals():
 
 def test_moving_twice_is_moving_by_the_product():
     pieces, g, h = two_puzzles(), poses_of(5), poses_of(5, seed=1)
-    assert_near(pieces.moved(g).moved(h).points, pieces.moved(h @ g).points)
+    assert_near(pieces.move(g).move(h).points, pieces.move(h @ g).points)
 
 
 def test_the_centroid_moves_with_the_piece():
     pieces, poses = two_puzzles(), poses_of(5)
-    assert_near(pieces.moved(poses).centroids(), poses.translation)
+    assert_near(pieces.move(poses).centroids(), poses.translation)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

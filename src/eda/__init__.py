@@ -3,7 +3,6 @@
 The names below are loaded when they are first used: `import eda` takes no time, and neither does `eda --help`.
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from eda.recipes import register_recipe
 
 __version__ = "0.1.0"
-
-# Read when torch is loaded, if that is still to come. Threads that wait for each other then spin for microseconds, not
-# milliseconds: as fast on an idle machine, and three times as fast on one that has other things to do.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 _HOME = {
     "AssembleConfig": "eda.assembly",

@@ -1,12 +1,13 @@
 """Functions of one cloud: farthest points, a voxel grid, normals, and a spatial order."""
 
 import math
+import operator
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.errors import InputError
-from eda.native import library
+from eda.native import check_result, library
 from eda.settings import check_positive
 
 _ROWS_AT_ONCE = 100_000  # of a table of neighbours, which bounds memory
@@ -27,15 +28,19 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
 
 def farthest_points_and_gaps(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """`farthest_points`, and the distance of each to those before it (infinite for the first). -> (count,) twice."""
-    points = np.ascontiguousarray(points, dtype=np.float64)
+    points, count = np.ascontiguousarray(points, dtype=np.float64), operator.index(count)
+    if points.ndim != 2 or points.shape[1] != 3 or not 1 <= count <= len(points):
+        raise InputError(f"farthest points: expected (n, 3) and a number from 1 to n, got {points.shape} and {count}")
+    if not np.isfinite(points).all():
+        raise InputError("farthest points: expected finite points, got NaN or infinite entries")
     compiled = library()
     if compiled is None:
         return farthest_points_reference(points, count)
     chosen, gaps, first = np.empty(count, dtype=np.int64), np.empty(count), _farthest_from_centroid(points)
-    if compiled.eda_farthest_points(
+    result = compiled.eda_farthest_points(
         points.ctypes.data, len(points), count, first, chosen.ctypes.data, gaps.ctypes.data
-    ):
-        raise MemoryError(f"farthest point sampling of {len(points)} points ran out of memory")
+    )
+    check_result(result, f"farthest point sampling of {len(points)} points")
     return chosen, np.sqrt(gaps, out=gaps)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from eda.errors import InputError
-from eda.flow.loss import center_velocity, spatial_twist, turned
+from eda.flow.loss import center_velocity, rotate_velocity, spatial_twist
 from eda.graph import Pyramid
 from eda.lie import SE3
 from eda.nn import EdaNetwork, Time, Tokens
@@ -41,13 +41,13 @@ class VelocityField:
         """The spatial twists f(gX), eq. (4). -> (samples * N, 6)."""
         velocity = self.velocities(poses, tau)
         if self._body_twist:
-            velocity = turned(velocity, poses.rotation)
+            velocity = rotate_velocity(velocity, poses.rotation)
         return spatial_twist(velocity, poses.act(self._centers))
 
     def center_velocity(self, twist: Tensor, poses: SE3) -> Tensor:
         """Spatial twists of poses in the network's form (w, u)."""
         velocity = center_velocity(twist, poses.act(self._centers))
-        return turned(velocity, poses.rotation.mT) if self._body_twist else velocity
+        return rotate_velocity(velocity, poses.rotation.mT) if self._body_twist else velocity
 
 
 def custom_velocities(network: nn.Module, pieces: Pieces, samples: int = 1) -> Velocities:
@@ -59,7 +59,7 @@ def custom_velocities(network: nn.Module, pieces: Pieces, samples: int = 1) -> V
         if isinstance(network, EncodingNetwork):
             found = network.relate(encoded, poses, tau)
         else:
-            found = network(copies.moved(poses), tau)
+            found = network(copies.move(poses), tau)
         if not isinstance(found, Tensor) or found.shape != (copies.num_pieces, 6):
             got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(f"a network must return (w, u) of every piece, {(copies.num_pieces, 6)}, but gave {got}")
@@ -101,17 +101,17 @@ class EncodedEda:
 
     def _directly(self, poses: SE3, tau: Tensor) -> Tensor:
         """f(gX) of a network that does not turn with its input: the moved pieces are encoded anew."""
-        moved = _moved(Pyramid.collate([self._pyramid] * self._samples), poses)
+        moved = _move(Pyramid.collate([self._pyramid] * self._samples), poses)
         still = SE3.identity(len(poses), dtype=poses.rotation.dtype, device=poses.rotation.device)
         return self._network.relate(self._network.encode(moved, tau, self._search), still, tau, self._boldness)
 
     def _tokens(self, tau: Tensor) -> Tokens:
         """The pieces attuned to tau; the last ones are kept, since the stages of a step often share their tau."""
         if self._last is None or not torch.equal(self._last[0], tau):
-            self._last = (tau, self._attuned(tau.reshape(self._samples, -1)))
+            self._last = (tau, self._attune(tau.reshape(self._samples, -1)))
         return self._last[1]
 
-    def _attuned(self, each: Tensor) -> Tokens:
+    def _attune(self, each: Tensor) -> Tokens:
         """Tokens at the taus (samples, B) of every sample; once for all where these are equal."""
         if not bool((each == each[0]).all()):
             copies = Tokens.cat([self._encode(tau) for tau in each])
@@ -136,9 +136,9 @@ class EncodedEda:
         return self._encoded
 
 
-def _moved(pyramid: Pyramid, poses: SE3) -> Pyramid:
+def _move(pyramid: Pyramid, poses: SE3) -> Pyramid:
     """The pyramid of gX: the same graph, with every piece moved by its pose (N,)."""
     levels = [
         dataclasses.replace(level, points=poses[ranges(level.sizes)].act(level.points)) for level in pyramid.levels
     ]
-    return dataclasses.replace(pyramid, pieces=pyramid.pieces.moved(poses), levels=tuple(levels))
+    return dataclasses.replace(pyramid, pieces=pyramid.pieces.move(poses), levels=tuple(levels))

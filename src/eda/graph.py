@@ -69,7 +69,7 @@ class Pyramid:
         Distances are compared in float64, so that rounding does not change a choice when a piece is rotated.
         """
         order = _spatial_order(pieces).to(pieces.points.device)
-        pieces = pieces.reordered(order)
+        pieces = pieces.reorder(order)
         chains = [_piece_levels(cloud, num_levels, ratio, num_neighbors) for cloud in _exact_clouds(pieces)]
         levels, below = [], pieces.points
         fine_sizes = pieces.sizes

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from eda.auxiliary import auxiliary_losses, custom_auxiliary_losses
 from eda.calibration import Calibrations, calibration_values, calibrations_from
-from eda.encoding import Encoding
 from eda.errors import InputError
 from eda.field import EncodedEda, VelocityField, custom_velocities
 from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate
@@ -31,6 +30,7 @@ from eda.model_config import EdaConfig
 from eda.model_file import read_model_file, write_model_file
 from eda.nn import EdaNetwork, NetworkConfig, Tokens
 from eda.nn.protocol import CustomNetwork, Labels
+from eda.piece_encoding import Encoding
 from eda.pieces import Pieces, Puzzle
 from eda.registration.arrangements import Search
 from eda.registration.rigid_groups import merge_pinned

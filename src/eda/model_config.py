@@ -9,7 +9,7 @@ from typing import Any
 
 from eda.errors import InputError
 from eda.flow import NOISES, TAU_SAMPLERS
-from eda.nn import NetworkConfig, upgraded_settings
+from eda.nn import NetworkConfig, upgrade_settings
 from eda.nn.protocol import CustomNetwork
 from eda.regime import REGIMES, Regime
 from eda.registry import look_up
@@ -55,7 +55,7 @@ class EdaConfig:
         network = settings.pop("network", {})
         kind = network_config_kind(network)
         if kind is NetworkConfig and isinstance(network, Mapping):
-            network = upgraded_settings(network)
+            network = upgrade_settings(network)
         return EdaConfig(network=kind(**_only_fields(kind, network)), **settings)
 
 

@@ -121,24 +121,24 @@ class Pieces:
 
     # -- moving ----------------------------------------------------------------------------------------------------
 
-    def moved(self, poses: SE3) -> Pieces:
+    def move(self, poses: SE3) -> Pieces:
         """gX: every piece moved by its pose (N,). `to_user` still refers to the pieces before the motion."""
         _check_poses(poses, self)
         each = poses[self.piece_of_point]
         normals = None if self.normals is None else (each.rotation @ self.normals[..., None]).squeeze(-1)
         return replace(self, points=each.act(self.points), normals=normals)
 
-    def permuted(self, order: Tensor) -> Pieces:
+    def permute(self, order: Tensor) -> Pieces:
         """sigma X: piece i of the result is piece order[i] of this one. The order (N,) must stay within puzzles."""
         if not torch.equal(order.sort().values, torch.arange(self.num_pieces, device=order.device)):
             raise InputError(f"not a permutation of {self.num_pieces} pieces: {order.tolist()}")
         if not torch.equal(self.puzzle_of_piece[order], self.puzzle_of_piece):
             raise InputError("a permutation of pieces must not move a piece to another puzzle")
         rows = torch.split(torch.arange(len(self.points), device=self.points.device), self.sizes.tolist())
-        moved = self.reordered(torch.cat([rows[i] for i in order.tolist()]))
+        moved = self.reorder(torch.cat([rows[i] for i in order.tolist()]))
         return replace(moved, sizes=self.sizes[order], centers=self.centers[order])
 
-    def reordered(self, order: Tensor) -> Pieces:
+    def reorder(self, order: Tensor) -> Pieces:
         """The same pieces with their points in another order: point i of the result is point order[i] of this one."""
         return replace(self, points=self.points[order], normals=None if self.normals is None else self.normals[order])
 

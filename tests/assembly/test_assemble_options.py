@@ -20,7 +20,7 @@ from eda.lie import SE3
 
 SAMPLED = RankConfig(docking=None)  # nothing from geometry, which is what takes time
 QUICK = AssembleConfig(samples=4, steps=4, solver="rk1", ranking=SAMPLED)
-DOCS = Path(__file__).parents[2] / "docs" / "assemble.md"
+DOCS = Path(__file__).parents[2] / "docs" / "formats.md"
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_a_model_for_fractures_without_a_break_head_takes_any_point_for_a_break(
     clouds, normals, _ = puzzle
     prepared = prepare(clouds, normals, model=Eda(EdaConfig(TINY_NETWORK, num_points=120, regime="fracture")))
     assert prepared.evidence.rules.name == "fracture"
-    assert all((fragment.brokenness > 0).all() for fragment in prepared.evidence.fragments)
+    assert all((fragment.break_evidence > 0).all() for fragment in prepared.evidence.fragments)
 
 
 def test_a_model_without_a_calibration_says_so(puzzle, model):

@@ -64,7 +64,7 @@ def test_what_a_reader_must_not_miss_is_said_in_sentences(assembly):
     nowhere = replace(assembly.best, placed=np.zeros(3, dtype=bool))
     assert "No piece could be placed:" in replace(assembly, alternatives=(nowhere,)).notes[0]
     pinned = replace(nowhere, placed=np.array([True, False, False]))
-    assert "but those that were pinned" in replace(assembly, alternatives=(pinned,), pinned=(0,)).notes[0]
+    assert "except those that were pinned" in replace(assembly, alternatives=(pinned,), pinned=(0,)).notes[0]
     assert "time limit" in replace(assembly, stopped=True).notes[0]
     uncalibrated = replace(assembly, calibrated=False)
     assert "not calibrated" in uncalibrated.notes[0]

@@ -217,17 +217,15 @@ def test_an_interruption_between_the_old_result_and_the_new_one_leaves_the_old_o
     out.mkdir()
     (out / "assembly.json").write_text("old")
     (out / "preview.png").write_text("old")
-    replaced, once = os.replace, []
+    once = []
 
-    def interrupted(source, target):
-        if Path(target) == out / "preview.png" and not once:
-            once.append(source)
-            raise KeyboardInterrupt
-        replaced(source, target)
+    def interrupted(new, place):
+        once.append(place)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.replace", interrupted)
+    monkeypatch.setattr("eda.output.folder_swap._exchange", interrupted)
     assert run(clouds, "-o", out, *QUICK, "--no-refine", "--overwrite").exit_code == 130
-    assert once, "it came that far"
+    assert once == [out], "it came that far"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
     assert {p.name: p.read_text() for p in out.iterdir()} == {"assembly.json": "old", "preview.png": "old"}
 
@@ -264,7 +262,7 @@ import eda.output.report
 from eda.cli import main
 
 def never(path, scene):
-    (path.parent.parent / "writing").touch()
+    (path.parent.parent.parent / "writing").touch()
     time.sleep(600)
 
 eda.output.report.write_report = never
@@ -283,8 +281,32 @@ def test_termination_while_writing_leaves_nothing(clouds, tmp_path):
     finally:
         command.kill()
     assert command.returncode == 128 + signal.SIGTERM, errors
+    assert errors.splitlines()[-1] == b"eda: terminated"
     assert b"Traceback" not in errors
     assert [p.name for p in tmp_path.iterdir()] == ["writing"]
+
+
+def test_of_three_commands_at_once_one_wins_and_the_others_say_so(clouds, tmp_path):
+    """The first one waits for a pose from a pipe until the others have been refused."""
+    pipe, out = tmp_path / "pose.json", tmp_path / "out"
+    os.mkfifo(pipe)
+    words = [sys.executable, "-m", "eda.cli", "assemble", clouds, "-o", out, *QUICK, "--no-refine", "--overwrite"]
+    with subprocess.Popen([*words, "--pin", f"sherd=0={pipe}"], stderr=subprocess.PIPE) as first:
+        try:
+            while not (tmp_path / ".out.eda-lock").exists() and first.poll() is None:
+                time.sleep(0.05)
+            for _ in range(2):
+                other = subprocess.run(words, capture_output=True, text=True, check=False)
+                assert other.returncode == 2
+                assert other.stderr.startswith(f"eda: {out}: another process ({first.pid}) is writing there")
+                assert other.stderr.count("\n") == 1
+            assert not out.exists()
+            pipe.write_text(json.dumps(np.eye(4).tolist()))
+            assert first.wait(timeout=120) == 0, first.stderr
+        finally:
+            first.kill()
+    assert json.loads((out / "assembly.json").read_text())["pieces"] == ["sherd=0", "sherd=1"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "pose.json"]
 
 
 # -- beside it ---------------------------------------------------------------------------------------------------------

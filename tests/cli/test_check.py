@@ -209,11 +209,12 @@ def test_main_turns_errors_into_exit_codes(model_file, monkeypatch, capsys, erro
     assert printed.err == {2: "eda: too odd\n", 130: "eda: interrupted\n"}[code]
 
 
-def test_main_does_not_hide_a_bug(model_file, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["eda", "check", str(model_file)])
+def test_main_does_not_hide_a_bug(model_file, monkeypatch, capsys):
     monkeypatch.setattr(eda.evaluate, "check_equivariance", raising(ZeroDivisionError("a bug")))
-    with pytest.raises(ZeroDivisionError):
-        eda.cli.main()
+    assert run_main(monkeypatch, "check", model_file) == 1
+    assert "ZeroDivisionError: a bug" in capsys.readouterr().err
+    assert run_main(monkeypatch, "--debug", "check", model_file) == 1
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_negative_seed_exits_with_2(run, reported, model_file):

@@ -24,7 +24,8 @@ def test_help_lists_every_command_in_the_order_of_use(run):
     result = run("--help")
     assert result.exit_code == 0
     assert "--version" in result.output
-    listed = re.findall(r"^\W*(\w+) {2,}[A-Z]", result.output[result.output.index("Assemble") :], re.MULTILINE)
+    assert "--debug" in result.output
+    listed = re.findall(r"^\W*(\w+) {2,}[A-Z]", result.output[result.output.index("─ Assemble ") :], re.MULTILINE)
     assert listed == [
         "assemble", "view",
         "train", "evaluate", "check", "models",

@@ -103,13 +103,14 @@ def test_a_step_function_of_ones_own_is_used():
 
 
 def test_a_solver_serves_the_model_and_the_evaluation():
-    from eda.evaluate import Sampling, sampled
+    from eda.evaluate import NetworkAnswers, Sampling, scatter
 
     register_solver("midpoint", Solver(MIDPOINT))
     model = Eda(EdaConfig(TINY_NETWORK))
     from support.datasets import lumpy_example
 
-    (answer,) = sampled(model, [lumpy_example(0, 2, 20)], Sampling(solver="midpoint", steps=2, points=40))
+    source = NetworkAnswers(model, Sampling(solver="midpoint", steps=2, points=40))
+    (answer,) = source.answers(scatter([lumpy_example(0, 2, 20)], 0))
     assert answer.poses.shape == (3, 1, 2)
 
 

@@ -171,11 +171,11 @@ def load_from(monkeypatch) -> Iterator[Callable[[Path], None]]:
 
     def use(folder: Path) -> None:
         monkeypatch.setattr(eda.native, "__file__", str(folder / "__init__.py"))
-        eda.native.library.cache_clear()
+        eda.native._load.cache_clear()
 
     yield use
     monkeypatch.undo()
-    eda.native.library.cache_clear()
+    eda.native._load.cache_clear()
 
 
 def test_without_the_compiled_module_all_is_the_same_after_one_warning(load_from, tmp_path):

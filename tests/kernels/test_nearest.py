@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
+from eda.errors import InputError
 from eda.kernels import nearest
 from eda.kernels.nearest import NearestTable
 
@@ -69,3 +70,31 @@ def test_every_instruction_set_finds_the_same(instructions):
     run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True, env=environment)
     points, asked = np.random.default_rng(0).normal(size=(2, 333, 6))
     np.testing.assert_array_equal(np.frombuffer(run.stdout, dtype=np.int64), NearestTable(points).nearest(asked))
+
+
+# -- what does not fit -------------------------------------------------------------------------------------
+
+WRONG = {
+    "three axes": drawn(5)[:, :3],
+    "seven axes": np.ones((5, 7)),
+    "one point without its axis": drawn(5)[0],
+    "a point that is NaN": np.where(np.arange(5)[:, None] == 3, np.nan, drawn(5)),
+    "an infinite point": np.where(np.arange(5)[:, None] == 3, np.inf, drawn(5)),
+    "too far for single precision": 1e39 * drawn(5),
+    "text": np.full((5, 6), "a"),
+}
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("name", WRONG)
+def test_points_that_do_not_fit_are_refused(name):
+    with pytest.raises(InputError, match="nearest points"):
+        NearestTable(WRONG[name])
+    with pytest.raises(InputError, match="nearest points"):
+        NearestTable(drawn(5)).nearest(WRONG[name])
+
+
+@pytest.mark.usefixtures("way")
+def test_an_empty_table_has_no_nearest_point():
+    with pytest.raises(InputError, match="the table is empty"):
+        NearestTable(drawn(0)).nearest(drawn(3))

@@ -11,7 +11,7 @@ from eda import SE3, Eda, EdaConfig, NetworkConfig
 from eda.evaluate import check_equivariance
 from eda.field import VelocityField
 from eda.flow import Path, integrate
-from eda.flow.loss import spatial_twist, turned
+from eda.flow.loss import rotate_velocity, spatial_twist
 from eda.recipes import RECIPES
 from eda.segment import ranges
 
@@ -132,7 +132,7 @@ def test_turning_a_velocity_turns_both_vectors():
     velocity = torch.randn(4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for part in (slice(0, 3), slice(3, 6)):
         expected = torch.einsum("nij,nj->ni", rotation, velocity[:, part])
-        torch.testing.assert_close(turned(velocity, rotation)[:, part], expected)
+        torch.testing.assert_close(rotate_velocity(velocity, rotation)[:, part], expected)
 
 
 def test_a_body_twist_breaks_the_laws_of_turned_pieces():

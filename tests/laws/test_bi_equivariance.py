@@ -77,7 +77,7 @@ def violation(sampler: Sampler) -> float:
     """
     pieces, g = lumpy_pieces(2, 20, dtype=sampler.dtype), two_rotations(sampler.dtype)
     noise = sampler.noise(pieces)
-    found = sampler.sample(pieces.moved(g), g[1:] @ noise @ g.inverse())
+    found = sampler.sample(pieces.move(g), g[1:] @ noise @ g.inverse())
     return distance(found, g[1:] @ sampler.sample(pieces, noise) @ g.inverse())
 
 
@@ -106,7 +106,7 @@ def test_the_pose_of_the_first_piece_in_the_frame_of_the_second_is_bi_equivarian
     """The same in SE(3), without reference to the frame of the whole."""
     sampler, pieces, g = Sampler(EdaConfig(network), dtype), lumpy_pieces(2, 20, dtype=dtype), two_rotations(dtype)
     noise = sampler.noise(pieces)
-    found = first_to_second(sampler.sample(pieces.moved(g), noise @ g.inverse()))
+    found = first_to_second(sampler.sample(pieces.move(g), noise @ g.inverse()))
     expected = g[1:] @ first_to_second(sampler.sample(pieces, noise)) @ g[:1].inverse()
     assert distance(found, expected) < TOLERANCE[dtype]
 
@@ -132,7 +132,7 @@ def test_pieces_that_change_places_have_the_inverse_pose(network, dtype):
     """The swap-equivariance of pairs is permutation-equivariance."""
     sampler, pieces, swap = Sampler(EdaConfig(network), dtype), lumpy_pieces(2, 20, dtype=dtype), torch.tensor([1, 0])
     noise = sampler.noise(pieces)
-    found = first_to_second(sampler.sample(pieces.permuted(swap), noise[:, swap]))
+    found = first_to_second(sampler.sample(pieces.permute(swap), noise[:, swap]))
     assert distance(found, first_to_second(sampler.sample(pieces, noise)).inverse()) < TOLERANCE[dtype]
 
 

@@ -53,7 +53,7 @@ def test_the_answer_differs_from_point_to_point(variant):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_answer_does_not_depend_on_poses(variant, seed):
     model, pieces = model_of(variant), two_puzzles()
-    assert_near(model.break_probability(pieces.moved(poses_of(5, seed))), model.break_probability(pieces))
+    assert_near(model.break_probability(pieces.move(poses_of(5, seed))), model.break_probability(pieces))
 
 
 @in_all_variants
@@ -61,7 +61,7 @@ def test_the_answer_follows_the_order_of_pieces(variant):
     model, pieces = model_of(variant), two_puzzles()
     order = [2, 0, 1, 4, 3]
     answers = model.break_probability(pieces).split(pieces.sizes.tolist())
-    assert_near(model.break_probability(pieces.permuted(torch.tensor(order))), torch.cat([answers[i] for i in order]))
+    assert_near(model.break_probability(pieces.permute(torch.tensor(order))), torch.cat([answers[i] for i in order]))
 
 
 def test_the_answer_follows_the_order_of_points():
@@ -71,7 +71,7 @@ def test_the_answer_follows_the_order_of_points():
         [start + torch.randperm(int(n), generator=seeded(int(n))) for start, n in zip(first, pieces.sizes, strict=True)]
     )
     answer = model.break_probability(pieces)
-    assert_near(model.break_probability(pieces.reordered(order)), answer[order])
+    assert_near(model.break_probability(pieces.reorder(order)), answer[order])
     assert_near(model.break_probability(model.pyramid(pieces)), answer)
 
 

@@ -180,7 +180,7 @@ def assert_same(ours: Loss, theirs: Loss) -> None:
 
 def turned_pieces(puzzle: Puzzle, turn: SE3) -> Puzzle:
     """r X and its solution g~_1 r^-1."""
-    return Puzzle(puzzle.pieces.moved(turn), puzzle.solution @ turn.inverse())
+    return Puzzle(puzzle.pieces.move(turn), puzzle.solution @ turn.inverse())
 
 
 @with_seeds
@@ -194,7 +194,7 @@ def test_turned_pieces_have_the_same_loss(model, puzzle, seed):
 @pytest.mark.parametrize("order", [(1, 0, 2, 3, 4), (0, 1, 4, 2, 3), (1, 0, 3, 2, 4)])
 def test_permuted_pieces_have_the_same_loss(model, puzzle, order):
     order, noise = torch.tensor(order), noise_of(0)
-    permuted = Puzzle(puzzle.pieces.permuted(order), puzzle.solution[order])
+    permuted = Puzzle(puzzle.pieces.permute(order), puzzle.solution[order])
     assert_same(loss_of_draw(model, permuted, noise[order]), loss_of_draw(model, puzzle, noise))
 
 

@@ -43,7 +43,7 @@ def test_the_field_of_moved_pieces_is_the_field_moved(case):
     """v_hX(g h^-1) = v_X(g) h^-1 for all h in SE(3)^N."""
     model, pieces, g, field = known(case)
     h = poses_of(10, seed=1, spread=3.0)
-    assert_near(field_of(model, pieces.moved(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
+    assert_near(field_of(model, pieces.move(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
 
 
 @in_all_cases
@@ -61,7 +61,7 @@ def test_the_field_follows_the_order_of_pieces_and_does_not_see_that_of_points(c
     rows = torch.cat([row[torch.randperm(len(row), generator=seeded())] for row in rows])
     shuffled = replace(pieces, points=pieces.points[rows], normals=pieces.normals[rows])
     order = torch.tensor([1, 2, 0, 4, 3, 8, 5, 9, 7, 6])
-    assert_near(field_of(model, shuffled.permuted(order), poses[order]), field[order], 1e-8)
+    assert_near(field_of(model, shuffled.permute(order), poses[order]), field[order], 1e-8)
 
 
 @in_all_cases
@@ -111,7 +111,7 @@ def test_a_velocity_sees_where_pieces_are_and_the_time_of_its_own_puzzle_only():
 @of_both_kinds
 @torch.no_grad()
 def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once_for_all_times(complementary):
-    model, pieces = model_of(complementary=complementary), Pieces.collate(ragged()).moved(poses_of(10, 7))
+    model, pieces = model_of(complementary=complementary), Pieces.collate(ragged()).move(poses_of(10, 7))
     early, late = (
         model.network.encode(model.pyramid(pieces), torch.full((3,), tau, dtype=torch.float64)).arrangements
         for tau in (0.1, 0.9)

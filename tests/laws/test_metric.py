@@ -145,6 +145,6 @@ def test_the_order_of_the_pieces_does_not_matter():
     predicted, solution, pieces = poses(TOTAL, 1), poses(TOTAL, 2), batch(*COUNTS)
     order = torch.tensor([1, 0, 3, 4, 2, 9, 5, 7, 6, 8])
     torch.testing.assert_close(
-        pairwise_geodesic(predicted[order], solution[order], pieces.permuted(order)),
+        pairwise_geodesic(predicted[order], solution[order], pieces.permute(order)),
         pairwise_geodesic(predicted, solution, pieces),
     )

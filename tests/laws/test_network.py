@@ -88,29 +88,29 @@ EYE = torch.eye(3, dtype=torch.float64)
 @in_all_variants
 def test_f_turns_with_the_whole(variant):
     model, pieces, R = model_of(variant), two_puzzles(), haar_rotations(1, 9)[0]
-    placed = pieces.moved(poses_of(5))
+    placed = pieces.move(poses_of(5))
     expected = turned_twists(directly(model, placed), R)
-    assert_near(directly(model, placed.moved(whole(R, ZERO, 5))), expected)
+    assert_near(directly(model, placed.move(whole(R, ZERO, 5))), expected)
 
 
 @in_all_variants
 def test_f_does_not_see_translations_of_the_whole(variant):
     model, pieces = model_of(variant), two_puzzles()
-    placed = pieces.moved(poses_of(5))
-    far = placed.moved(whole(EYE, real(3.0, -7.0, 2.0), 5))
+    placed = pieces.move(poses_of(5))
+    far = placed.move(whole(EYE, real(3.0, -7.0, 2.0), 5))
     assert_near(directly(model, far), directly(model, placed))
 
 
 @in_all_variants
 def test_f_follows_the_order_of_pieces(variant):
-    model, placed = model_of(variant), two_puzzles().moved(poses_of(5))
+    model, placed = model_of(variant), two_puzzles().move(poses_of(5))
     order = torch.tensor([2, 0, 1, 4, 3])
-    assert_near(directly(model, placed.permuted(order)), directly(model, placed)[order])
+    assert_near(directly(model, placed.permute(order)), directly(model, placed)[order])
 
 
 @in_all_variants
 def test_f_does_not_see_the_order_of_points(variant):
-    model, placed = model_of(variant), two_puzzles().moved(poses_of(5))
+    model, placed = model_of(variant), two_puzzles().move(poses_of(5))
     generator = torch.Generator().manual_seed(0)
     rows = torch.arange(len(placed.points)).split(placed.sizes.tolist())
     order = torch.cat([row[torch.randperm(len(row), generator=generator)] for row in rows])
@@ -144,13 +144,13 @@ def test_f_sees_the_time_of_its_own_puzzle(time_in_encoder):
 def test_the_default_network_obeys_the_laws(law):
     """The paper's configuration, at its initial weights, on small clouds."""
     model, pieces, poses = Eda().double(), lumpy_pieces(3, 40), poses_of(3)
-    placed, R, order = pieces.moved(poses), haar_rotations(1, 9)[0], torch.tensor([2, 0, 1])
+    placed, R, order = pieces.move(poses), haar_rotations(1, 9)[0], torch.tensor([2, 0, 1])
     expected = directly(model, placed)
     if law == "rotation":
         turn = whole(R, ZERO, 3)
-        assert_near(directly(model, placed.moved(turn)), turned_twists(expected, R))
+        assert_near(directly(model, placed.move(turn)), turned_twists(expected, R))
     elif law == "permutation":
-        assert_near(directly(model, placed.permuted(order)), expected[order])
+        assert_near(directly(model, placed.permute(order)), expected[order])
     else:
         assert_near(evaluated(model, pieces, poses), expected)
 
@@ -161,7 +161,7 @@ def test_the_default_network_obeys_the_laws(law):
 @in_all_variants
 def test_encoding_once_equals_the_direct_evaluation(variant):
     model, pieces, poses = model_of(variant), two_puzzles(), poses_of(5)
-    assert_near(evaluated(model, pieces, poses), directly(model, pieces.moved(poses)))
+    assert_near(evaluated(model, pieces, poses), directly(model, pieces.move(poses)))
 
 
 def test_an_encoder_without_time_needs_none_and_one_with_time_says_so():
@@ -187,7 +187,7 @@ def velocity_matrices(model: Eda, pieces: Pieces, poses: SE3) -> Tensor:
 @in_all_variants
 def test_the_field_at_g_is_the_field_of_the_moved_pieces_at_the_identity(variant):
     model, pieces, poses = model_of(variant), two_puzzles(), poses_of(5)
-    at_identity = velocity_matrices(model, pieces.moved(poses), SE3.identity(5, dtype=torch.float64))
+    at_identity = velocity_matrices(model, pieces.move(poses), SE3.identity(5, dtype=torch.float64))
     assert_near(velocity_matrices(model, pieces, poses).flatten(1), (at_identity @ poses.matrix()).flatten(1))
 
 
@@ -196,7 +196,7 @@ def test_fields_of_moved_pieces_are_related_by_the_right_translation(variant):
     """v_hX(g h^-1) = v_X(g) h^-1 for all h in SE(3)^N."""
     model, pieces, g, h = model_of(variant), two_puzzles(), poses_of(5), poses_of(5, seed=1)
     expected = velocity_matrices(model, pieces, g) @ h.inverse().matrix()
-    assert_near(velocity_matrices(model, pieces.moved(h), g @ h.inverse()).flatten(1), expected.flatten(1))
+    assert_near(velocity_matrices(model, pieces.move(h), g @ h.inverse()).flatten(1), expected.flatten(1))
 
 
 @in_all_variants

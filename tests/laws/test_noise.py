@@ -43,10 +43,10 @@ def test_shape_and_precision_are_those_of_the_pieces(dtype, samples):
 
 @pytest.mark.parametrize("spread", [0.0, 2.0], ids=["centred pieces", "pieces off their origin"])
 def test_the_centres_of_every_puzzle_have_mean_zero(spread):
-    pieces = batch().moved(SE3.from_matrix(random_motions(sum(COUNTS), 1, spread)))
+    pieces = batch().move(SE3.from_matrix(random_motions(sum(COUNTS), 1, spread)))
     noise = draw(pieces, 3)
     for sample in range(3):
-        clouds = torch.split(pieces.moved(noise[sample]).points, pieces.sizes.tolist())
+        clouds = torch.split(pieces.move(noise[sample]).points, pieces.sizes.tolist())
         centres = torch.stack([cloud.mean(0) for cloud in clouds])
         for group in torch.split(centres, COUNTS):
             torch.testing.assert_close(group.mean(0), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-14)
@@ -148,7 +148,7 @@ def test_fitted_std_looks_at_centres_not_at_origins():
     """A piece whose frame is off its centre has the same centre."""
     puzzle = solved((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0))
     frame = SE3.from_matrix(random_motions(2, 0))
-    moved = Puzzle(puzzle.pieces.moved(frame), puzzle.solution @ frame.inverse())
+    moved = Puzzle(puzzle.pieces.move(frame), puzzle.solution @ frame.inverse())
     assert fit_noise_std([moved]) == pytest.approx(math.sqrt(2 / 3))
 
 

@@ -169,7 +169,7 @@ def test_twist_is_the_derivative(seed, tau):
 def off_centre(seed: int) -> Pieces:
     """Pieces whose centres are not the origins of their frames."""
     pieces = Pieces.collate([lumpy_pieces(n, 8, seed=n, normals=False) for n in COUNTS])
-    return pieces.moved(poses(seed))
+    return pieces.move(poses(seed))
 
 
 @with_seeds
@@ -179,7 +179,7 @@ def test_u_is_the_velocity_of_the_centre(seed, tau):
     path, step = generated(poses(seed + 20), poses(seed + 50)), 1e-5
 
     def centre(tau: float) -> torch.Tensor:
-        clouds = torch.split(pieces.moved(at(path, tau)).points, pieces.sizes.tolist())
+        clouds = torch.split(pieces.move(at(path, tau)).points, pieces.sizes.tolist())
         return torch.stack([cloud.mean(0) for cloud in clouds])
 
     slope = (centre(tau + step) - centre(tau - step)) / (2 * step)

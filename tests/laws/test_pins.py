@@ -126,7 +126,7 @@ def test_poses_of_merged_pieces_place_the_same_points(pinned):
     pieces = batch()
     merged = merge_pinned(pieces, pins_of(pinned))
     drawn = poses(merged.pieces.num_pieces, seed=9)
-    ours, theirs = pieces.moved(merged.expand(drawn)), merged.pieces.moved(drawn)
+    ours, theirs = pieces.move(merged.expand(drawn)), merged.pieces.move(drawn)
     by_piece = clouds(pieces, ours.points)
     groups = expected_groups(pinned)
     for b in (0, 1):

@@ -86,7 +86,7 @@ def test_the_flow_goes_somewhere(run, pieces):
 def test_pieces_turned_one_by_one_give_the_same_assembly(run, pieces):
     """(R_{r^-1})_# P_X = P_rX: g r^-1 assembles r X as g assembles X."""
     r, noise = rotations_only(haar_rotations(5, seed=4)), noise_for(pieces)
-    got = run.sample(pieces.moved(r), noise @ r.inverse())
+    got = run.sample(pieces.move(r), noise @ r.inverse())
     assert distance(got, run.sample(pieces, noise) @ r.inverse()) < run.tolerance
 
 
@@ -94,14 +94,14 @@ def test_pieces_turned_one_by_one_give_the_same_assembly(run, pieces):
 def test_pieces_moved_one_by_one_give_the_same_assembly(run, pieces):
     """The same for all of SE(3)^N: a piece need not be centred on its origin."""
     h, noise = SE3(haar_rotations(5, seed=4), haar_rotations(5, seed=5)[:, 0]), noise_for(pieces)
-    got = run.sample(pieces.moved(h), noise @ h.inverse())
+    got = run.sample(pieces.move(h), noise @ h.inverse())
     assert distance(got, run.sample(pieces, noise) @ h.inverse()) < run.tolerance
 
 
 @in_all_runs
 def test_pieces_in_another_order_give_the_same_assembly(run, pieces):
     order, noise = torch.tensor([2, 0, 1, 4, 3]), noise_for(pieces)
-    got = run.sample(pieces.permuted(order), noise[:, order])
+    got = run.sample(pieces.permute(order), noise[:, order])
     assert distance(got, run.sample(pieces, noise)[:, order]) < run.tolerance
 
 

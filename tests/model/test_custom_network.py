@@ -35,8 +35,8 @@ def model_of(kind: type[CentroidNetwork] = CentroidNetwork) -> Eda:
 def test_the_velocity_is_what_the_network_says_of_the_moved_pieces():
     model, pieces, poses = model_of(), two_puzzles(), poses_of(5)
     tau = torch.tensor([0.2, 0.7], dtype=torch.float64)
-    said = model.network(pieces.moved(poses), tau)
-    expected = spatial_twist(said, pieces.moved(poses).centroids())
+    said = model.network(pieces.move(poses), tau)
+    expected = spatial_twist(said, pieces.move(poses).centroids())
     torch.testing.assert_close(model.velocity(pieces, poses, tau), expected)
     assert expected.abs().max() > 1e-3
 

@@ -101,7 +101,7 @@ def test_samples_share_the_encoder(pieces, monkeypatch, time_in_encoder, solver,
     """Two steps of rk4 meet the times 0, 1/4, 1/2, 3/4 and 1."""
     model, calls = model_of(time_in_encoder=time_in_encoder), []
     encode = model.network.encode
-    monkeypatch.setattr(model.network, "encode", lambda *arguments: calls.append(1) or encode(*arguments))
+    monkeypatch.setattr(model.network, "encode", lambda *given, **named: calls.append(1) or encode(*given, **named))
     model.sample(pieces, 3, solver=solver, steps=2)
     assert len(calls) == encoded
 

@@ -35,18 +35,18 @@ def test_the_plain_head_is_the_network_without_arrangements(model, pieces):
 
 @torch.no_grad()
 def test_a_greedy_search_weighs_one_arrangement_alone(model, pieces):
-    """Of the two pieces of the second puzzle, by the motion that is judged best."""
+    """Of the two pieces of the second puzzle, by the hypothesis with the best score."""
     pyramid = model.pyramid(pieces)
     found = model.network.encode(pyramid, None, "greedy").arrangements
     every = model.network.encode(pyramid, None).arrangements
-    assert found.holds.shape == (pieces.num_puzzles, 1)
-    assert every.holds.shape[1] > 1
+    assert found.valid.shape == (pieces.num_puzzles, 1)
+    assert every.valid.shape[1] > 1
     network = model.network
-    judges, levels = network.motions.judges, network.descend(pyramid, None)
-    of_second = network.propose(pyramid, network.match(pyramid, levels))[1]
-    best = float(judges.joined(of_second.evidence)[of_second.holds].max())
-    of_two = found.evidence[(found.first >= 3) & (found.first < 5)]
-    assert float(judges.joined(of_two).squeeze()) == pytest.approx(best, abs=1e-5)
+    scores, levels = network.motions.pair_scores, network.descend(pyramid, None)
+    of_second = network.hypothesize(pyramid, network.match(pyramid, levels))[1]
+    best = float(scores.joint(of_second.features)[of_second.valid].max())
+    of_two = found.features[(found.first >= 3) & (found.first < 5)]
+    assert float(scores.joint(of_two).squeeze()) == pytest.approx(best, abs=1e-5)
 
 
 def test_samples_differ_by_the_search_and_not_by_its_default(model, pieces):

@@ -77,7 +77,7 @@ def scores_by_loop(matcher: Matcher, places: Tensor, owner: list[int]) -> Tensor
 def test_a_matching_is_what_loops_over_the_places_of_every_puzzle_find(variant):
     model = model_of(**VARIANTS[variant])
     batch = [puzzle_of([24, 31, 9]), puzzle_of([40, 4], 1), puzzle_of([50, 30], 2)]
-    batch = [pieces.moved(poses_of(pieces.num_pieces)) for pieces in batch]  # whose centres are no origins
+    batch = [pieces.move(poses_of(pieces.num_pieces)) for pieces in batch]  # whose centres are no origins
     level, matcher = model.network.config.match_level, model.network.matcher
     found = matched(model, Pieces.collate(batch))
     assert found.reach == pytest.approx(0.2 * 2**level)
@@ -134,8 +134,8 @@ def test_scores_are_symmetric_and_see_neither_frames_nor_the_order_of_pieces(com
     scores = scores_of(before)
     assert_near(scores.T, scores, 1e-12)
     for other, back in (
-        (matched(model, pieces.moved(poses)), poses.inverse()),
-        (matched(model, pieces.permuted(order)), SE3.identity(5, dtype=torch.float64)),
+        (matched(model, pieces.move(poses)), poses.inverse()),
+        (matched(model, pieces.permute(order)), SE3.identity(5, dtype=torch.float64)),
     ):
         row = same_places(back[torch.tensor(owners_of(other)[1])].act(other.points), before.points)
         assert_near(other.shared[row], before.shared, 1e-8)
@@ -147,7 +147,7 @@ def test_what_fits_may_match_better_than_twins_do_and_what_only_looks_alike_may_
     """Two copies of one piece, so that every place has a twin in the other: (l_i, l_j) <= max(l_i^2, l_j^2)."""
     points, normals = lumpy_cloud(0, 60)
     poses = poses_of(2)
-    pieces = Pieces.from_clouds([points] * 2, [normals] * 2, dtype=torch.float64).moved(poses)
+    pieces = Pieces.from_clouds([points] * 2, [normals] * 2, dtype=torch.float64).move(poses)
 
     def between(model: Eda) -> tuple[Tensor, Tensor]:
         """The scores of any place of the one and any of the other copy, and those of both with their twins."""

@@ -11,9 +11,16 @@ import trimesh
 from support.results import FACES, NORMALS, POINTS, SMALL, VERTICES, assembly_of, input_pieces, write_some_result
 
 from eda import InputError
+from eda.folder_lock import FolderLock
+from eda.output import folder_swap
 from eda.output.result_files import write_result
-from eda.output.result_folder import check_output_folder
+from eda.output.result_folder import claimed_folder
 from eda.render.input_piece import InputPiece
+
+
+def check_output_folder(folder: Path, overwrite: bool, inputs: list[Path] | None = None) -> None:
+    with claimed_folder(folder, overwrite, inputs or []):
+        pass
 
 
 def test_a_result_is_replaced_only_if_that_is_wanted(tmp_path):
@@ -35,7 +42,7 @@ def test_what_is_no_result_is_never_replaced(tmp_path):
         check_output_folder(tmp_path, overwrite=True)
     with pytest.raises(InputError, match=r"thesis\.txt: is a file, not a folder"):
         check_output_folder(tmp_path / "thesis.txt", overwrite=True)
-    with pytest.raises(InputError, match=r"thesis\.txt is not writable"):
+    with pytest.raises(InputError, match=r"thesis\.txt.out: cannot be created"):
         check_output_folder(tmp_path / "thesis.txt" / "out", overwrite=False)
     check_output_folder(tmp_path / "new" / "out", overwrite=False)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
@@ -76,22 +83,61 @@ def test_a_link_to_a_result_stays_a_link(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "out"]
 
 
-def test_the_folder_one_is_in_can_be_written(tmp_path, monkeypatch):
-    """And one still is in it afterwards."""
-    pieces = [InputPiece(each, POINTS, NORMALS) for each in "ab"]
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    for overwrite in (False, True):
-        write_result(assembly_of(pieces), pieces, Path(), command="here", overwrite=overwrite, sizes=SMALL)
-        assert Path("report.html").is_file()
-    assert [p.name for p in tmp_path.iterdir()] == ["here"]
-    assert [name for name in os.listdir() if name.startswith(".")] == []
+def test_the_folder_one_is_in_is_refused(tmp_path, monkeypatch):
+    """It is replaced as a whole, and a shell that is in it would be nowhere afterwards."""
+    _, out = write_some_result([InputPiece(each, POINTS, NORMALS) for each in "ab"], tmp_path)
+    for inside in (out, out / "pieces"):
+        monkeypatch.chdir(inside)
+        with pytest.raises(InputError, match=r"is the folder you are in.*give a folder inside it, such as .*result"):
+            check_output_folder(Path(os.path.relpath(out)), overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a file system that takes nothing is needed")
 def test_a_folder_that_cannot_be_made_is_refused_at_once():
-    with pytest.raises(InputError, match=r"/proc/out: cannot be created, because /proc is not writable"):
+    with pytest.raises(InputError, match=r"/proc/out: cannot be created"):
         check_output_folder(Path("/proc/out"), overwrite=False)
+    with pytest.raises(InputError, match=r"/proc/self/fdinfo: .*(not part of a result|not writable)"):
+        check_output_folder(Path("/proc/self/fdinfo"), overwrite=True)
+
+
+def test_a_mounted_disk_is_refused(tmp_path, monkeypatch):
+    """It has no name that could be exchanged; also one that is bound to a folder of the same disk."""
+    mounts = tmp_path / "mountinfo"
+    disk = tmp_path / "my disk"
+    disk.mkdir()
+    mounts.write_text("36 35 98:0 / {} rw,noatime shared:1 - ext4 /dev/a rw\n".format(str(disk).replace(" ", "\\040")))
+    monkeypatch.setattr("eda.output.result_folder._MOUNTS", mounts)
+    with pytest.raises(InputError, match=r"my disk: is a mounted disk.*give a folder inside it, such as .*disk/result"):
+        check_output_folder(disk, overwrite=False)
+    check_output_folder(disk / "result", overwrite=False)
+
+
+def test_only_one_process_writes_a_result(tmp_path):
+    pieces = [InputPiece(each, POINTS, NORMALS) for each in "ab"]
+    with FolderLock(tmp_path / "out"), pytest.raises(InputError, match=r"out: another process .*is writing there"):
+        write_result(assembly_of(pieces), pieces, tmp_path / "out", command="second", sizes=SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_put_into_a_result_while_it_is_replaced_is_kept(tmp_path, monkeypatch):
+    """It comes after the last look at the old folder, so the new one must go again."""
+    pieces = [InputPiece(each, POINTS, NORMALS) for each in "ab"]
+    assembly, out = write_some_result(pieces, tmp_path)
+    exchange, calls = folder_swap._exchange, []
+
+    def late(new: Path, place: Path) -> bool:
+        if not calls:
+            (place / "notes.txt").write_text("mine")
+        calls.append(place)
+        return exchange(new, place)
+
+    monkeypatch.setattr(folder_swap, "_exchange", late)
+    with pytest.raises(InputError, match=r"^[^ ]*/out: contains files that are not part of a result \(notes\.txt\)"):
+        write_result(assembly, pieces, out, command="again", overwrite=True, sizes=SMALL)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert json.loads((out / "assembly.json").read_text())["command"] == "a test"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):

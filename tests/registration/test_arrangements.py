@@ -189,7 +189,7 @@ def test_the_value_is_that_of_all_pairs_of_placed_pieces_and_falls(count, ways):
     """Summed anew from where pieces are: by the motion where two were joined, else by how they lie."""
     holds = torch.rand(len(pairs_of([count])), ways, generator=torch.Generator().manual_seed(1)) < 0.7
     puzzle = planted(count, ways, worlds=2, seed=1).but(holds)
-    grown = search._BeamSearch(puzzle.motions, puzzle.centers, SCORES).run()
+    grown = search._BeamSearch(puzzle.motions, puzzle.centers, SCORES, greedy=False).run()
     laid, plain = laid_out(arranged(puzzle), grown.score.tolist()), Plain(puzzle)
     for one in laid:
         joints = {}

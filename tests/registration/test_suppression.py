@@ -1,10 +1,11 @@
 """Of things that are alike the best is kept, and how many came to it is known."""
 
+import numpy as np
 import pytest
 import torch
 from support.shapes import seeded
 
-from eda.registration.suppression import has_better_duplicate, keep_distinct
+from eda.registration.suppression import has_better_duplicate, keep_distinct, keep_distinct_poses
 
 
 def near(values: list[float]):
@@ -25,6 +26,20 @@ def test_no_more_are_kept_than_asked_for_and_the_rest_is_not_counted():
     values = [0.0, 10.0, 20.0, 0.5, 20.5]
     assert keep_distinct(5, near(values), 2) == ([0, 1], [2, 1])
     assert keep_distinct(0, near([]), 4) == ([], [])
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+def test_poses_that_move_a_corner_far_enough_from_those_before_are_kept_as_by_the_rule_for_things(most):
+    poses = np.tile(np.eye(4), (30, 1, 1))
+    poses[:, :3, 3] = np.random.default_rng(0).uniform(0, 3, (30, 3))
+    corners = np.random.default_rng(1).normal(size=(8, 3))
+
+    def alike(a: int, b: int) -> bool:
+        return np.linalg.norm(poses[a, :3, 3] - poses[b, :3, 3]) <= 1.5
+
+    kept, _ = keep_distinct(30, alike, most)
+    assert 1 <= len(kept) <= most
+    np.testing.assert_array_equal(keep_distinct_poses(poses, corners, 1.5, most), poses[kept])
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])

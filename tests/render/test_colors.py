@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from eda.render import confidence_colors, piece_colors, scalar_colors
+from eda.render import confidence_colors, piece_colors
 from eda.render.colors import PIECES
 
 # Machado, Oliveira, Fernandes 2009, severity 1, for linear RGB.
@@ -44,8 +44,5 @@ def test_doubt_and_certainty_differ_for_every_eye(eye):
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 25
 
 
-def test_scales_run_from_end_to_end():
+def test_the_scale_of_confidence_runs_from_end_to_end():
     assert np.array_equal(confidence_colors(np.array([-1.0, 2.0])), confidence_colors(np.array([0.0, 1.0])))
-    brightness = lab(scalar_colors(np.linspace(3, 9, 20)), np.eye(3))[:, 0]
-    assert (np.diff(brightness) > 0).all()
-    assert np.array_equal(scalar_colors(np.full(3, 7.0)), scalar_colors(np.zeros(3)))

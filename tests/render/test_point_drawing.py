@@ -6,7 +6,7 @@ from support.picture_scenes import FRONT, GREEN, RED, facing, hue, is_background
 from support.shapes import lumpy_cloud
 
 from eda import InputError
-from eda.render import Camera, draw_points, look_from, scalar_colors
+from eda.render import Camera, confidence_colors, draw_points, look_from
 
 
 def test_the_nearer_surface_hides_the_farther_one():
@@ -44,7 +44,7 @@ def test_a_point_is_drawn_where_the_camera_says(eye):
 
 def test_a_camera_that_turns_with_the_scene_sees_the_same():
     points, normals = lumpy_cloud(0, 800)
-    colors = scalar_colors(points[:, 0])
+    colors = confidence_colors(points[:, 0])
     camera = look_from(np.array([1.0, 0.5, 0.3]), np.array([0.0, 0.0, 1.0])).framing(points)
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
     turn *= np.sign(np.linalg.det(turn))

@@ -64,6 +64,6 @@ def test_the_view_shows_the_piece_that_lies_at_the_side():
 def test_a_solution_is_drawn_where_its_poses_put_it():
     puzzle = lumpy_puzzle(3)
     example = posed_example(puzzle.pieces, puzzle.solution, "solved")
-    assert np.allclose(example.points, puzzle.pieces.moved(puzzle.solution).points.numpy())
+    assert np.allclose(example.points, puzzle.pieces.move(puzzle.solution).points.numpy())
     with pytest.raises(InputError, match="one puzzle"):
         posed_example(type(puzzle).collate([puzzle, puzzle]).pieces, SE3.cat([puzzle.solution, puzzle.solution]))

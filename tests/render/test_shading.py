@@ -5,7 +5,7 @@ from support.picture_scenes import is_background
 from support.shapes import lumpy_cloud
 
 from eda.render import draw_points, look_from
-from eda.render.shading import eye_dome_light
+from eda.render.shading import Relief
 
 
 def test_light_falls_from_above():
@@ -20,7 +20,7 @@ def test_light_falls_from_above():
 def test_a_hollow_is_darker_than_a_plain():
     depth = np.zeros((100, 100), dtype=np.float32)
     depth[40:60, 40:60] = -30
-    left = eye_dome_light(depth)
+    left = Relief.of(depth).light(0, 100)
     assert left[50, 41] < 0.8 * left[10, 10]
     slope = np.tile(np.arange(100, dtype=np.float32), (100, 1))
-    assert np.allclose(eye_dome_light(slope)[20:80, 20:80], 1)
+    assert np.allclose(Relief.of(slope).light(0, 100)[20:80, 20:80], 1)

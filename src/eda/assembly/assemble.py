@@ -29,12 +29,12 @@ from eda.assembly.result import Alternative, Assembly
 from eda.assembly.search.rank import rank
 from eda.assembly.search.rank_config import RankConfig
 from eda.budget import Budget, Progress, Stage, silent
-from eda.encoding import Encoding
 from eda.errors import InputError
 from eda.flow import Trajectory, sample_noise
 from eda.flow.solver import SOLVERS
 from eda.lie import SE3
 from eda.model import Eda
+from eda.piece_encoding import Encoding
 from eda.pieces import Cloud
 from eda.registration.rigid import inverse
 from eda.settings import check_choice, check_positive, check_whole
@@ -173,7 +173,7 @@ class PreparedPieces:
     def evidence(self) -> Evidence:
         """What the pieces themselves say about how they fit; of fractures, with the breaks that the model sees."""
         model, breaks = self.model, None
-        if model is not None and self.regime.has_breaks and model.network.breaks is not None:
+        if model is not None and self.regime.has_breaks and model.has_break_head:
             breaks = self.model_input.break_probability(model, self.encoding)
         return self.model_input.evidence(self.regime.contact, breaks)
 

@@ -139,7 +139,7 @@ class Assembly:
         """What a reader of the result must not miss, in sentences."""
         notes = []
         if self.is_empty:
-            others = " but those that were pinned" if self.pinned else ""
+            others = " except those that were pinned" if self.pinned else ""
             notes.append(f"No piece could be placed{others}: none was found to fit.")
         if self.stopped:
             notes.append("Stopped at the time limit: this is the best result found until then.")

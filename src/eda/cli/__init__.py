@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from eda.cli import failures
 from eda.cli.assemble import assemble, models
 from eda.cli.check import check
 from eda.cli.evaluate import evaluate
@@ -20,14 +22,24 @@ from eda.cli.show import show
 from eda.cli.train import train
 from eda.cli.view import view
 
-INTERRUPTED = 130  # the convention of shells: 128 plus the number of the signal
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Typer ends without a reason for these two exceptions, so they are packed up for `main`."""
+        try:
+            return super().invoke(ctx)
+        except (EOFError, BrokenPipeError) as error:
+            raise failures.CommandError(str(error)) from error
+
 
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Assemble rigid 3D pieces, such as the fragments of a broken object or overlapping scans.",
-    epilog="Exit codes: 0 done, 1 a check failed, 2 bad input, 3 no piece could be placed.",
+    epilog="Exit codes: 0 done, 1 a check failed or an unforeseen error, 2 bad input, 3 no piece could be placed, "
+    "130 interrupted, 143 terminated.",
 )
 
 
@@ -48,7 +60,9 @@ def _options(
         list[str] | None,
         typer.Option("--plugin", metavar="MODULE", help="Import a Python module of yours first. Can be repeated."),
     ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
+    failures.debug.set(debug)
     load_plugins(plugins or [])
 
 
@@ -91,18 +105,24 @@ def _warning_line(
 
 
 def main() -> None:
-    """Run a command. Exit codes: 0 done, 1 check failed, 2 bad input, 3 nothing placed, 130 interrupted, 143 ended."""
-    from eda.errors import InputError
-
+    """Run a command. Exit codes: as `eda --help` lists them."""
     warnings.formatwarning = _warning_line
+    failures.debug.set(False)
+    with failures.terminable():
+        try:
+            _run()
+        except SystemExit as end:
+            # While a command runs, typer turns an interruption into its exit code without a message.
+            if end.code not in (failures.INTERRUPTED, failures.TERMINATED):
+                raise
+            sys.exit(failures.tell(end))
+        except BaseException as error:  # a panic of a library written in Rust is no `Exception`
+            sys.exit(failures.tell(error))
+
+
+def _run() -> None:
     try:
         app()
-    except InputError as error:
-        print(f"eda: {error}", file=sys.stderr)
-        sys.exit(2)
-    except (KeyboardInterrupt, SystemExit) as end:
-        # While a command runs, typer turns an interruption into its exit code without a message.
-        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
-            raise
-        print("eda: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    except SystemExit:
+        sys.stdout.flush()  # here, because later nobody could say that it failed
+        raise

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,14 +67,13 @@ def assemble(
     """Put pieces together. Exit codes: 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
-    from eda.output.result_files import write_result
-    from eda.output.result_folder import check_output_folder
+    from eda.output.result_files import write_claimed
+    from eda.output.result_folder import claimed_folder
     from eda.render.input_piece import InputPiece
 
-    check_output_folder(folder, overwrite, pieces)
     config = AssembleConfig(samples, steps, rounds, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
-    with _terminable(), stages(hidden=quiet or as_json) as tell:
+    with claimed_folder(folder, overwrite, pieces) as claimed, stages(hidden=quiet or as_json) as tell:
         files = _read(pieces)
         if not quiet:
             _warn(files)
@@ -89,26 +85,12 @@ def assemble(
         )  # fmt: skip
         tell(Stage.WRITE, 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
-        write_result(assembly, [InputPiece(*piece) for piece in given], folder, command=command, overwrite=overwrite)
+        write_claimed(assembly, [InputPiece(*piece) for piece in given], claimed, command=command)
     if as_json:
         typer.echo(json.dumps({**assembly.as_dict(), "command": command}, indent=2))
     elif not quiet:
         _print_result(assembly, folder, in_place)
     raise typer.Exit(NOTHING_PLACED if assembly.is_empty else 0)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends the command in order, as Ctrl-C does, so that nothing half finished is left behind."""
-
-    def end(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def models() -> None:

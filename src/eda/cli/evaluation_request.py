@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eda.model import Eda
 
 
-class Run(Protocol):
+class MeasurePuzzles(Protocol):
     """Measures puzzles, beside those that are finished."""
 
     def __call__(
@@ -34,7 +34,7 @@ class Measurement:
     """One row of `--parts`, or the only one there is."""
 
     settings: dict[str, Any]  # all that its figures depend on besides the puzzles
-    run: Run
+    run: MeasurePuzzles
 
 
 @dataclass(frozen=True)

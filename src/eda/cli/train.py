@@ -179,7 +179,7 @@ def _placed(puzzle: Puzzle, poses: SE3, name: str) -> Example:
     """The pieces at these poses, as an example that can be drawn."""
     from eda.data import Example
 
-    moved = puzzle.pieces.moved(poses)
+    moved = puzzle.pieces.move(poses)
     bounds = moved.sizes.tolist()
     normals = None if moved.normals is None else [part.numpy() for part in moved.normals.split(bounds)]
     return Example.from_clouds(name, [part.numpy() for part in moved.points.split(bounds)], normals)

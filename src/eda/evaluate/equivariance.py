@@ -138,24 +138,24 @@ def _whole_moved(draw: _Draw) -> tuple[Tensor, Tensor]:
 
 
 def _permutation(draw: _Draw) -> tuple[Tensor, Tensor]:
-    permuted = draw.velocity_of(draw.pieces.permuted(draw.order), draw.poses[draw.order])
+    permuted = draw.velocity_of(draw.pieces.permute(draw.order), draw.poses[draw.order])
     return permuted, draw.velocity[draw.order]
 
 
 def _right_related(draw: _Draw) -> tuple[Tensor, Tensor]:
     identity = SE3.identity(len(draw.poses), dtype=draw.tau.dtype)
-    at_identity = draw.velocity_of(draw.pieces.moved(draw.poses), identity)
+    at_identity = draw.velocity_of(draw.pieces.move(draw.poses), identity)
     return at_identity @ draw.poses.matrix(), draw.velocity
 
 
 def _sampled_turns(draw: _Draw) -> tuple[Tensor, Tensor]:
     back = draw.turns.inverse()
-    turned = draw.assembly_of(draw.pieces.moved(draw.turns), draw.poses @ back)
+    turned = draw.assembly_of(draw.pieces.move(draw.turns), draw.poses @ back)
     return turned, draw.assembly @ back.matrix()
 
 
 def _sampled_permutation(draw: _Draw) -> tuple[Tensor, Tensor]:
-    permuted = draw.assembly_of(draw.pieces.permuted(draw.order), draw.poses[draw.order])
+    permuted = draw.assembly_of(draw.pieces.permute(draw.order), draw.poses[draw.order])
     return permuted, draw.assembly[draw.order]
 
 

@@ -34,7 +34,7 @@ def spatial_twist(velocity: Tensor, center: Tensor) -> Tensor:
     return torch.cat([velocity[..., :3], velocity[..., 3:] - torch.linalg.cross(velocity[..., :3], center)], dim=-1)
 
 
-def turned(velocity: Tensor, rotation: Tensor) -> Tensor:
+def rotate_velocity(velocity: Tensor, rotation: Tensor) -> Tensor:
     """Both vectors of (w, u) turned. (N, 6), (N, 3, 3) -> (N, 6)."""
     return (velocity.unflatten(-1, (2, 3)) @ rotation.mT).flatten(-2)
 

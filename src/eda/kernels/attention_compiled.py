@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from eda.errors import InputError
-from eda.kernels.compiled import SUFFIX, is_built_for, lanes, thread_count
+from eda.kernels.compiled import SUFFIX, check_tensor, describe, is_built_for, lanes, thread_count
 from eda.lie.wigner import stretch_table
-from eda.native import library
+from eda.native import MISFIT, check_result, library
 
 MAX_DEGREE = 3
 
@@ -27,7 +27,9 @@ _WORK_PER_THREAD = 20_000
 
 def can_attend(features: Tensor) -> bool:
     """Whether the compiled module can serve these features (S, M, C)."""
-    return 1 <= math.isqrt(features.shape[1]) - 1 <= MAX_DEGREE and is_built_for(features)
+    rows = features.shape[1]
+    degree = math.isqrt(rows) - 1
+    return 1 <= degree <= MAX_DEGREE and (degree + 1) ** 2 == rows and is_built_for(features)
 
 
 @lru_cache(maxsize=8)
@@ -42,39 +44,40 @@ def _call(name: str, inputs: list[Tensor], num_heads: int, channels: int, output
     degree, padded = math.isqrt(features.shape[1]) - 1, features.shape[2]
     threads = thread_count(neighbors.numel() * padded, _WORK_PER_THREAD)
     stretch = _stretches(degree)
-    failed = getattr(library(), f"{name}_{SUFFIX[features.dtype]}")(
+    result = getattr(library(), f"{name}_{SUFFIX[features.dtype]}")(
         *[tensor.data_ptr() for tensor in inputs],
         stretch.ctypes.data,
         len(queries), len(features), neighbors.shape[1], degree, channels, padded, num_heads, len(key_radial),
         threads,
         *[tensor.data_ptr() for tensor in outputs],
     )  # fmt: skip
-    if failed:
-        raise MemoryError(f"edge attention over {neighbors.numel()} edges ran out of memory")
+    if result == MISFIT:
+        raise InputError(
+            f"neighbors: expected rows of {len(features)} senders, or -1 for none, got {int(neighbors.min())} to "
+            f"{int(neighbors.max())}"
+        )
+    check_result(result, f"edge attention over {neighbors.numel()} edges")
 
 
 def _check(
     features: Tensor, queries: Tensor, vectors: Tensor, neighbors: Tensor, key: Tensor, value: Tensor, num_heads: int
 ) -> None:
-    """Raise for arguments that do not fit: compiled code would read and write outside of their memory."""
-    senders, rows, channels = features.shape
-    degree, (receivers, k) = math.isqrt(rows) - 1, neighbors.shape
+    """Raise for arguments that do not fit. Whether neighbours are senders is checked where they are read."""
+    for name, tensor, axes in (("features", features, 3), ("neighbors", neighbors, 2), ("key_radial", key, 3)):
+        if tensor.ndim != axes:
+            raise InputError(f"{name}: expected {axes} axes, got {describe(tensor)}")
+    if not can_attend(features):
+        raise InputError(f"features: expected degrees 1 to {MAX_DEGREE} of floats on the CPU, got {describe(features)}")
+    (senders, rows, channels), (receivers, k), dtype = features.shape, neighbors.shape, features.dtype
+    degree = math.isqrt(rows) - 1
     table = (len(key), 2 * degree + 1, channels)
-    for name, tensor, shape in (
-        ("features", features, (senders, (degree + 1) ** 2, channels)),
-        ("queries", queries, (receivers, rows, degree + 1, channels)),
-        ("vectors", vectors, (receivers, k, 3)),
-        ("key_radial", key, table),
-        ("value_radial", value, table),
-    ):
-        if tensor.shape != shape or tensor.dtype != features.dtype or not tensor.is_cpu:
-            raise InputError(
-                f"{name}: expected {shape} of {features.dtype} on the CPU, got {tuple(tensor.shape)} of {tensor.dtype} "
-                f"on {tensor.device}"
-            )
-    if neighbors.dtype != torch.int64 or (neighbors.numel() and int(neighbors.max()) >= senders):
-        raise InputError(f"neighbors must be int64 rows of {senders} senders, or negative for none")
-    if len(key) < 4 or num_heads < 1 or channels % num_heads:
+    check_tensor("features", features, (senders, rows, channels), dtype)
+    check_tensor("queries", queries, (receivers, rows, degree + 1, channels), dtype)
+    check_tensor("vectors", vectors, (receivers, k, 3), dtype)
+    check_tensor("neighbors", neighbors, (receivers, k), torch.int64)
+    check_tensor("key_radial", key, table, dtype)
+    check_tensor("value_radial", value, table, dtype)
+    if len(key) < 4 or not 1 <= num_heads <= channels or channels % num_heads:
         raise InputError(f"{len(key)} knots (at least 4) and {channels} channels in {num_heads} heads do not fit")
 
 
@@ -122,9 +125,16 @@ def _padded_inputs(
     return [t.contiguous() for t in (wide[0], wide[1], vectors, neighbors, wide[2], wide[3])]
 
 
+def _check_devices(*tensors: Tensor) -> None:
+    """Raise where tensors without memory are mixed with others: torch would return memory that nobody has written."""
+    if len({tensor.device for tensor in tensors}) > 1:
+        raise InputError(f"tensors on one device expected, got {', '.join(describe(tensor) for tensor in tensors)}")
+
+
 @edge_attention.register_fake
-def _(features: Tensor, queries: Tensor, _: Tensor, neighbors: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    num_heads = rest[-1]
+def _(features: Tensor, queries: Tensor, vectors: Tensor, neighbors: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    *tables, num_heads = rest
+    _check_devices(features, queries, vectors, neighbors, *tables)
     return queries.new_empty(queries.shape), features.new_empty(*neighbors.shape, num_heads)
 
 
@@ -140,8 +150,13 @@ def edge_attention_backward(
     value_radial: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of features, queries and both radial tables."""
-    channels, num_heads = features.shape[2], attention.shape[2]
+    if attention.ndim != 3:
+        raise InputError(f"attention: expected 3 axes, got {describe(attention)}")
+    num_heads = attention.shape[2]
     _check(features, queries, vectors, neighbors, key_radial, value_radial, num_heads)
+    check_tensor("gradient", gradient, queries.shape, features.dtype)
+    check_tensor("attention", attention, (*neighbors.shape, num_heads), features.dtype)
+    channels = features.shape[2]
     padding = _padding(channels, features.dtype)
     inputs = _padded_inputs(features, queries, vectors, neighbors, key_radial, value_radial, padding)
     d_out = (F.pad(gradient, (0, padding)) if padding else gradient).contiguous()
@@ -157,6 +172,7 @@ def edge_attention_backward(
 
 @edge_attention_backward.register_fake
 def _(gradient: Tensor, attention: Tensor, features: Tensor, queries: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    _check_devices(gradient, attention, features, queries, *rest)
     return tuple(tensor.new_empty(tensor.shape) for tensor in (features, queries, *rest[-2:]))
 
 

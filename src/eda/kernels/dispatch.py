@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from eda.kernels import attention_compiled, attention_reference, pointwise_compiled, pointwise_reference
-from eda.kernels.compiled import has_memory, is_allowed, is_built_for
+from eda.kernels.compiled import has_memory, is_allowed
 from eda.kernels.edges import Edges
 
 
@@ -56,12 +56,12 @@ def equivariant_gelu(features: Tensor, toward: Tensor) -> Tensor:
 
 
 def _may_read(features: Tensor) -> bool:
-    """Whether the compiled module may be given the memory of these features."""
-    return is_allowed() and has_memory(features) and is_built_for(features)
+    """Whether the compiled module may be given the memory of these features, if it can serve them."""
+    return is_allowed() and has_memory(features)
 
 
 def _degree_product(features: Tensor, weight: Tensor, bias: Tensor | None, first_degree: int) -> Tensor:
-    if _may_read(features) and pointwise_compiled.can_multiply(features, weight, first_degree):
+    if _may_read(features) and pointwise_compiled.can_multiply(features, weight, bias, first_degree):
         return pointwise_compiled.degree_product(features, weight, bias, first_degree)
     return pointwise_reference.degree_product(features, weight, bias, first_degree)
 

@@ -1,7 +1,7 @@
 """How far an assembly is from the truth. Every function names its convention; all are per puzzle."""
 
-from eda.metrics.breaks import precision_recall, roc_auc
-from eda.metrics.calibration import ReliabilityBin, brier_score, expected_calibration_error, reliability_bins
+from eda.metrics.calibration_error import ReliabilityBin, brier_score, expected_calibration_error, reliability_bins
+from eda.metrics.detection import precision_recall, roc_auc
 from eda.metrics.pairwise import is_solved, pairwise_errors, pairwise_geodesic, relative_errors
 from eda.metrics.placement import (
     align_on,

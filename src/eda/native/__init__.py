@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import sys
 import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+
+from eda.errors import InputError
 
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
+# What a compiled function returns if it failed; MISFIT: sizes or indices would lead outside of the memory it was given.
+_OUT_OF_MEMORY, MISFIT = 1, 2
 
 # features, queries, vectors, neighbors, key_radial, value_radial, stretch; sizes; threads.
 _ATTENTION = [POINTER] * 7 + [INTEGER] * 8 + [ctypes.c_int]
@@ -52,46 +57,71 @@ _SIGNATURES = {
 }
 
 
-@lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
     """The compiled functions, or None (with one warning) if they were not built."""
+    loaded = _load()
+    if "torch" in sys.modules:  # which may come later than the first call
+        _share_threads(loaded)
+    return loaded
+
+
+def check_result(result: int, work: str) -> None:
+    """Raise if a compiled function failed."""
+    if result == _OUT_OF_MEMORY:
+        raise MemoryError(f"{work} ran out of memory")
+    if result == MISFIT:
+        raise InputError(f"{work} was given sizes or indices that do not fit together")
+
+
+@lru_cache(maxsize=1)
+def _load() -> ctypes.CDLL | None:
     found = sorted(Path(__file__).parent.glob("_core*.so")) + sorted(Path(__file__).parent.glob("_core*.pyd"))
     if not found:
         warnings.warn(
             "eda's compiled module is missing, so everything runs on the slow reference path: install a C++17 compiler "
             "and reinstall eda-assembly",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         return None
     loaded = ctypes.CDLL(str(found[0]))
     for name, arguments in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.argtypes, function.restype = arguments, ctypes.c_int
-    _lend_team(loaded)
     return loaded
 
 
-def _lend_team(loaded: ctypes.CDLL) -> None:
-    """Let the module use the threads of torch's OpenMP runtime, if there is one.
+@lru_cache(maxsize=1)
+def _share_threads(loaded: ctypes.CDLL | None) -> None:
+    """Let the module use the threads of torch's OpenMP runtime, if there is one, and let those wait without spinning.
 
-    Those threads spin for a while after their work, so threads of our own would compete with them for the cores.
+    Threads of our own would compete for the cores with torch's, which spin for a while after their work.
     """
     team = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
-    if team is not None:
+    if team is None:
+        return
+    if loaded is not None:
         loaded.eda_lend_team(ctypes.cast(team, POINTER))
-        _shorten_waits(team)
+    if sys.platform == "linux":
+        _shorten_waits()
 
 
-def _shorten_waits(team: Any) -> None:
+@lru_cache(maxsize=1)
+def _shorten_waits() -> None:
     """Let the threads of the OpenMP runtime (libgomp) give their cores back soon when they wait for each other.
 
     While it counts no more threads than cores, libgomp lets a waiting thread spin for milliseconds. On a busy machine
     each then spins on a core that the other needs. How long it spins is read from the environment when torch is loaded,
-    which is over by now. But with more threads than cores it spins for microseconds only: so there is a team with a
-    thread for every core that sleeps for good, and costs nothing.
+    which is over by now. But with more threads than cores it spins for microseconds only, whatever the environment
+    says: so there is a team with a thread for every core that sleeps for good, and costs nothing.
     """
+    threading.Thread(target=_sleep_as_a_team, name="eda-sleepers", daemon=True).start()
+
+
+def _sleep_as_a_team() -> None:
+    """Sleep for good on a thread per core. A signal would end it, so all of them are left to the other threads."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    process = ctypes.CDLL(None)  # an object of its own, so that types can be set for this call alone
+    team, sleep, forever = process.GOMP_parallel, ctypes.cast(process.sleep, POINTER), POINTER(2**31)  # seconds
     team.argtypes, team.restype = [POINTER, POINTER, ctypes.c_uint, ctypes.c_uint], None
-    sleep, forever = ctypes.cast(ctypes.CDLL(None).sleep, POINTER), POINTER(2**31)  # seconds
-    sleepers = (sleep, forever, max(len(os.sched_getaffinity(0)), 2), 0)
-    threading.Thread(target=team, args=sleepers, name="eda-sleepers", daemon=True).start()
+    team(sleep, forever, max(len(os.sched_getaffinity(0)), 2), 0)

@@ -3,7 +3,7 @@
 // How a call travels: eda/native/__init__.py loads the module with ctypes. Each exported function below fills a struct
 // of kernels.h with its arguments. `kernels_for` returns the table of functions of the best instruction set that this
 // processor has (asked once). `parallel_ranges` calls the kernel on contiguous ranges, one per thread. The result is 0,
-// or 1 when memory ran out.
+// 1 when memory ran out, or 2 when sizes or neighbours do not fit: then nothing outside of the arguments was touched.
 //
 // For tests and comparisons, EDA_ISA=baseline or EDA_ISA=avx2 in the environment asks for a lesser instruction set.
 //
@@ -25,6 +25,25 @@ std::atomic<Team>& lent_team() {
 }
 
 namespace {
+
+enum Result { done, out_of_memory, misfit };
+
+// Thrown where arguments do not fit: going on would read or write outside of their memory.
+struct Misfit : std::exception {};
+
+void require(bool fits) {
+    if (!fits) throw Misfit();
+}
+
+template <typename Call>
+Result result_of(const Call& call) try {
+    call();
+    return done;
+} catch (const Misfit&) {
+    return misfit;
+} catch (const std::exception&) {
+    return out_of_memory;
+}
 
 enum Set { baseline_set, avx2_set, avx512_set };
 
@@ -62,16 +81,44 @@ Kernels<double> kernels_for(double) {
     return baseline_f64();
 }
 
+constexpr int64_t most = std::numeric_limits<int32_t>::max();  // of what the kernels count with an int
+
 template <typename T>
-int forward(const Attention<T>& p, const double* stretch, int threads, T* out, T* attention) try {
+bool fills_registers(int64_t channels) {
+    return channels >= 0 && channels % (kernels_for(T()).vector_bytes / int(sizeof(T))) == 0;
+}
+
+bool is_square(int64_t rows) {
+    if (rows < 1 || rows > most) return false;
+    const auto root = int64_t(std::sqrt(double(rows)));
+    return root * root == rows;
+}
+
+template <typename T>
+void check(const Attention<T>& p) {
+    require(1 <= p.degree && p.degree <= max_degree);
+    require(p.receivers >= 0 && p.senders >= 0 && 0 <= p.k && p.k <= most && 4 <= p.knots && p.knots <= most);
+    require(1 <= p.heads && p.heads <= p.channels && p.channels % p.heads == 0);
+    require(p.channels <= p.C && fills_registers<T>(p.C));
+}
+
+// The neighbours of a range of receivers must be senders, or -1 for none.
+template <typename T>
+void check_neighbors(const Attention<T>& p, int64_t begin, int64_t end) {
+    bool outside = false;
+    for (int64_t i = begin * p.k; i < end * p.k; ++i) outside |= uint64_t(p.neighbors[i]) + 1 > uint64_t(p.senders);
+    require(!outside);
+}
+
+template <typename T>
+void forward(const Attention<T>& p, const double* stretch, int threads, T* out, T* attention) {
+    check(p);
     const Stretch<T> s(stretch, int(p.degree));
     const auto kernel = kernels_for(T()).forward[p.degree - 1];
     parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int) {
+        check_neighbors(p, begin, end);
         kernel(p, s, begin, end, out, attention);
     });
-    return 0;
-} catch (const std::exception&) {
-    return 1;
 }
 
 // The senders first .. last - 1.
@@ -92,16 +139,18 @@ Window sender_window(const Attention<T>& p, int64_t begin, int64_t end) {
 // adds to copies of its own, which are summed in a fixed order afterwards. A copy of the senders' gradients is made
 // only where an earlier range has neighbours in the same window. Pieces lie one after the other, so this is rare.
 template <typename T>
-int backward(
+void backward(
     const Attention<T>& p, const double* stretch, int threads, const T* attention, const T* d_out, T* d_features,
     T* d_queries, T* d_key, T* d_value
-) try {
+) {
+    check(p);
     const Stretch<T> s(stretch, int(p.degree));
     const auto kernel = kernels_for(T()).backward[p.degree - 1];
     const int64_t row_size = (p.degree + 1) * (p.degree + 1) * p.C, table_size = p.knots * (2 * p.degree + 1) * p.C;
     const int parts = ranges_used(p.receivers, threads);
     std::vector<Window> windows(parts);
     parallel_ranges(p.receivers, threads, [&](int64_t begin, int64_t end, int part) {
+        check_neighbors(p, begin, end);
         windows[part] = sender_window(p, begin, end);
     });
     int64_t reached = 0;  // the end of the windows so far
@@ -134,27 +183,54 @@ int backward(
         gather(d_key, own[part].data() + copied, table_size);
         gather(d_value, own[part].data() + copied + table_size, table_size);
     }
-    return 0;
-} catch (const std::exception&) {
-    return 1;
+}
+
+template <typename T>
+void check(const Product<T>& p) {
+    require(is_square(p.rows) && 0 <= p.first_degree && p.first_degree <= p.rows && p.inputs >= 0);
+    require(p.first_degree * p.first_degree <= p.rows && fills_registers<T>(p.outputs));
+}
+
+template <typename T>
+void check(const Norm<T>& n) {
+    require(is_square(n.rows) && fills_registers<T>(n.channels));
+    require(n.gain_stride == 0 || n.gain_stride == n.channels);
+}
+
+template <typename T>
+void check(const Gate<T>& g) {
+    require(is_square(g.rows) && 1 <= g.degrees && g.degrees <= g.rows && g.degrees * g.degrees == g.rows);
+    require(fills_registers<T>(g.channels));
+}
+
+template <typename T>
+void check(const GateBackward<T>& g) {
+    check(Gate<T>{g.features, g.toward, g.rows, g.degrees, g.channels, nullptr, nullptr});
+}
+
+template <typename T>
+void check(const Nearest<T>& n) {
+    require(1 <= n.columns && n.columns <= most && fills_registers<T>(n.columns));
 }
 
 // A layer that acts on each point alone.
 template <typename Layer>
-int pointwise(void (*kernel)(const Layer&, int64_t, int64_t), const Layer& layer, int64_t points, int threads) try {
-    parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(layer, begin, end); });
-    return 0;
-} catch (const std::exception&) {
-    return 1;
+Result pointwise(void (*kernel)(const Layer&, int64_t, int64_t), const Layer& layer, int64_t points, int threads) {
+    return result_of([&] {
+        require(points >= 0);
+        check(layer);
+        parallel_ranges(points, threads, [&](int64_t begin, int64_t end, int) { kernel(layer, begin, end); });
+    });
 }
 
 }  // namespace
 
 #define EDA_EXPORT extern "C" __attribute__((visibility("default")))
 
-// The number of values of 4 or 8 bytes in a register. Padded channels must be a multiple of it.
+// The number of values of 4 or 8 bytes in a register, 0 for other sizes. Padded channels must be a multiple of it.
 EDA_EXPORT int eda_lanes(int bytes) {
-    return (bytes == 4 ? kernels_for(float()).vector_bytes : kernels_for(double()).vector_bytes) / bytes;
+    if (bytes == 4) return kernels_for(float()).vector_bytes / 4;
+    return bytes == 8 ? kernels_for(double()).vector_bytes / 8 : 0;
 }
 
 // Sets the threads to use: those of another library, which would otherwise compete with ours for the same cores.
@@ -173,7 +249,7 @@ EDA_EXPORT int eda_lend_team(Team team) {
     ) {                                                                                                                \
         const Attention<T> p{features, queries, vectors, neighbors, key_radial, value_radial, receivers,               \
                              senders,  k,       degree,  channels,  padded,     heads,        knots};                  \
-        return forward<T>(p, stretch, threads, out, attention);                                                        \
+        return result_of([&] { forward(p, stretch, threads, out, attention); });                                       \
     }                                                                                                                  \
     EDA_EXPORT int eda_attention_backward_##suffix(                                                                    \
         const T* features, const T* queries, const T* vectors, const int64_t* neighbors, const T* key_radial,          \
@@ -183,7 +259,9 @@ EDA_EXPORT int eda_lend_team(Team team) {
     ) {                                                                                                                \
         const Attention<T> p{features, queries, vectors, neighbors, key_radial, value_radial, receivers,               \
                              senders,  k,       degree,  channels,  padded,     heads,        knots};                  \
-        return backward<T>(p, stretch, threads, attention, d_out, d_features, d_queries, d_key, d_value);              \
+        return result_of([&] {                                                                                         \
+            backward(p, stretch, threads, attention, d_out, d_features, d_queries, d_key, d_value);                    \
+        });                                                                                                            \
     }
 
 EDA_ATTENTION(float, f32)

@@ -5,6 +5,7 @@
 // is read from the root.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -123,9 +124,13 @@ private:
 }  // namespace
 
 // points (count, 3), 1 <= wanted <= count, the first to choose -> chosen (wanted,), their squared gaps (wanted,)
+// The result is 0, 1 when memory ran out, or 2 when the arguments do not fit. (Points that are not finite have no order,
+// and sorting them could leave the array.)
 extern "C" __attribute__((visibility("default"))) int eda_farthest_points(
     const double* points, int64_t count, int64_t wanted, int64_t first, int64_t* chosen, double* gaps
 ) try {
+    if (wanted < 1 || wanted > count || first < 0 || first >= count) return 2;
+    if (!std::all_of(points, points + 3 * count, [](double x) { return std::isfinite(x); })) return 2;
     Sampler sampler(points, count);
     for (int64_t i = 0; i < wanted; ++i) {
         const int64_t place = i ? sampler.farthest() : sampler.place_of(first);

@@ -1,9 +1,9 @@
 """The network f: layers, attention, blocks, and `EdaNetwork`, eq. (5)."""
 
-from eda.nn.config import NetworkConfig, upgraded_settings
 from eda.nn.correspondences import matching_loss
 from eda.nn.layers import Time
 from eda.nn.network import EdaNetwork, Tokens
+from eda.nn.network_config import NetworkConfig, upgrade_settings
 from eda.nn.pose_field import hypothesis_loss
 
 __all__ = [
@@ -13,5 +13,5 @@ __all__ = [
     "Tokens",
     "hypothesis_loss",
     "matching_loss",
-    "upgraded_settings",
+    "upgrade_settings",
 ]

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from eda.graph import Level
 from eda.kernels import Edges
 from eda.nn.attention import EquivariantAttention
-from eda.nn.config import NetworkConfig
 from eda.nn.layers import AdaptiveNorm, EquivariantNorm, FeedForward, Time
+from eda.nn.network_config import NetworkConfig
 
 
 def _attention(config: NetworkConfig, *, mix_senders: bool = True) -> EquivariantAttention:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from eda.graph import Pyramid, nearest_rows
-from eda.nn.config import NetworkConfig
 from eda.nn.invariants import bounded_offset, by_degree, products
 from eda.nn.layers import EquivariantNorm
+from eda.nn.network_config import NetworkConfig
 from eda.pieces import Pieces
 
 # Levels that are asked: the first sees the roughness around a point, the second the form of its surroundings.
@@ -46,9 +46,9 @@ class BreakHead(nn.Module):
             answers.append(self.answers[depth](self._views(features, offset, pieces.normals, depth)))
         return self.judge(torch.stack(answers).sum(0)).squeeze(-1)
 
-    def _views(self, asked: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
+    def _views(self, features: Tensor, offset: Tensor, normals: Tensor | None, depth: int) -> Tensor:
         """The invariants of every point and the features of the point it asks. -> (P, views * C)."""
-        degrees = by_degree(asked)
+        degrees = by_degree(features)
         offset = bounded_offset(offset, self.config.reach(depth + 1))
         views = [degrees[0].squeeze(1), *products(degrees, offset, range(1, self.config.max_degree + 1))]
         if normals is not None:

@@ -21,9 +21,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from eda.graph import Across, Pyramid
 from eda.lie import SE3
-from eda.nn.config import NetworkConfig
 from eda.nn.invariants import describe, descriptor_width
 from eda.nn.layers import EquivariantNorm
+from eda.nn.network_config import NetworkConfig
 from eda.nn.transformer import Attention, look_around
 from eda.registration.soft_correspondences import SAME_PLACE, SoftCorrespondences
 from eda.segment import padded_rows, ranges

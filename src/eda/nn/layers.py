@@ -98,9 +98,9 @@ class FeedForward(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(P, M, C) -> (P, M, C)."""
-        return in_chunks(lambda rows: self._transformed(features[rows]), len(features))
+        return in_chunks(lambda rows: self._transform(features[rows]), len(features))
 
-    def _transformed(self, features: Tensor) -> Tensor:
+    def _transform(self, features: Tensor) -> Tensor:
         return self.narrow(equivariant_gelu(self.widen(features), self.direction(features)))
 
 

@@ -27,9 +27,9 @@ from eda.lie.precision import full_precision
 from eda.lie.wigner import degree_rows, harmonics, rotate_features, rows_of, wigner
 from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.break_head import BreakHead
-from eda.nn.config import NetworkConfig
 from eda.nn.correspondences import Matcher, MatchScores
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
+from eda.nn.network_config import NetworkConfig
 from eda.nn.pose_field import PoseField
 from eda.pieces import Pieces
 from eda.registration.arrangements import Arrangements, Search, arrange

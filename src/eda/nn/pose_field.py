@@ -122,7 +122,7 @@ def hypothesis_loss(
     score = scores.joint(torch.cat([some.features[some.valid] for some in hypotheses]))
     neighbors = arrangements.both_placed & ~arrangements.is_joint
     right = is_correct(arrangements.T_second_first, true, center) & belong[:, None]
-    return _balanced(score, torch.cat(correct)) + _balanced(
+    return _balanced_cross_entropy(score, torch.cat(correct)) + _balanced_cross_entropy(
         scores.neighbor(arrangements.features[neighbors]), right[neighbors]
     )
 
@@ -135,7 +135,7 @@ def is_correct(T_second_first: SE3, true: SE3, center: Tensor) -> Tensor:
     return (angle < CORRECT_ANGLE) & (torch.linalg.vector_norm(moved, dim=-1) < CORRECT_DISTANCE)
 
 
-def _balanced(score: Tensor, correct: Tensor) -> Tensor:
+def _balanced_cross_entropy(score: Tensor, correct: Tensor) -> Tensor:
     """The cross-entropy of right and of wrong ones, in equal parts; nothing of a kind that there is not."""
     loss = binary_cross_entropy_with_logits(score, correct.to(score.dtype), reduction="none")
     of_right, of_wrong = ((loss * kind).sum() / kind.sum().clamp(min=1) for kind in (correct, ~correct))

@@ -16,7 +16,7 @@ import numpy as np
 from eda.assembly.result import Assembly
 from eda.output import report
 from eda.output.placed_pieces import write_merged, write_pieces
-from eda.output.result_folder import ANIMATION, PIECES, PREVIEW, RECORD, REPORT, check_output_folder, replaced_folder
+from eda.output.result_folder import ANIMATION, PIECES, PREVIEW, RECORD, REPORT, ClaimedFolder, claimed_folder
 from eda.render.animation import interpolate_poses
 from eda.render.colors import FOREIGN, as_bytes, piece_colors
 from eda.render.drawable_pieces import DrawablePieces, best_view_of_pieces
@@ -48,8 +48,20 @@ def write_result(
     sizes: PictureSizes | None = None,
 ) -> None:
     """Write all files into `folder`, which appears, or is replaced, only when they are complete."""
-    check_output_folder(folder, overwrite, [piece.file.path for piece in pieces if piece.file is not None])
-    with replaced_folder(folder) as partial:
+    with claimed_folder(folder, overwrite) as claimed:
+        write_claimed(assembly, pieces, claimed, command=command, sizes=sizes)
+
+
+def write_claimed(
+    assembly: Assembly,
+    pieces: Sequence[InputPiece],
+    claimed: ClaimedFolder,
+    *,
+    command: str,
+    sizes: PictureSizes | None = None,
+) -> None:
+    """Write all files into a folder that was claimed before the work began."""
+    with claimed.replaced([piece.file.path for piece in pieces if piece.file is not None]) as partial:
         _write_files(assembly, pieces, partial, command, sizes or PictureSizes())
 
 

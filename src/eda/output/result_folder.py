@@ -1,43 +1,89 @@
 """The result folder: the names of its files, whether it may be replaced, and how it is written all or not at all.
 
-A folder is replaced only if everything in it was written by Eda. Other files are never touched.
+A folder is replaced only if everything in it was written by Eda. Other files are never touched. It is replaced as a
+whole, so it can be neither a mounted disk nor the folder one is in.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from eda.data.reading import read_json, reading
 from eda.errors import InputError
+from eda.folder_lock import FolderLock
+from eda.output.folder_swap import replaced_folder, staging_folder, tidy
 
 RECORD, REPORT, PREVIEW, ANIMATION = "assembly.json", "report.html", "preview.png", "assembly.gif"
 MERGED_PLY, MERGED_GLB = "assembled.ply", "assembled.glb"
 PIECES = "pieces"  # a folder
 _FILES = (RECORD, MERGED_PLY, MERGED_GLB, PREVIEW, ANIMATION, REPORT)
 _MAX_NAMES = 3  # of files in a message
+_MOUNTS = Path("/proc/self/mountinfo")  # of Linux
 
 
-def check_output_folder(folder: Path, overwrite: bool, inputs: Sequence[Path] = ()) -> None:
-    """Raise `InputError` if the folder cannot be written, or holds something that must not be replaced."""
+@dataclass(frozen=True)
+class ClaimedFolder:
+    """A folder that this process alone may replace; `claimed_folder` makes one."""
+
+    folder: Path  # as the user wrote it
+    overwrite: bool
+
+    @contextmanager
+    def replaced(self, inputs: Sequence[Path]) -> Iterator[Path]:
+        """A folder to write into. At the end it replaces the claimed one, unless there was an error."""
+        _check_folder(self.folder, self.overwrite, inputs)
+        place = self.folder.resolve()
+        try:
+            with replaced_folder(place, _check_no_foreign_files) as partial:
+                yield partial
+        except OSError as error:
+            raise InputError(f"{self.folder}: cannot be written ({error})") from error
+
+
+@contextmanager
+def claimed_folder(folder: Path, overwrite: bool, inputs: Sequence[Path] = ()) -> Iterator[ClaimedFolder]:
+    """Claim a folder for a result, so that no other process writes there meanwhile.
+
+    Raises `InputError` if one does already, if the folder cannot be written, or if it must not be replaced.
+    """
+    _check_folder(folder, overwrite, inputs)
+    with FolderLock(folder) as lock:
+        _check_writable(folder, folder.resolve())
+        if lock.exclusive:
+            with reading(folder.resolve().parent, "a folder that can be listed"):
+                tidy(folder.resolve(), _check_no_foreign_files)
+            _check_folder(folder, overwrite, inputs)
+        yield ClaimedFolder(folder, overwrite)
+
+
+def _check_folder(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None:
+    """Raise `InputError` if the folder is none, or holds something that must not be replaced."""
     with reading(folder, "a folder to write"):
         place = folder.resolve()
         if place.exists() and not place.is_dir():
             raise InputError(f"{folder}: is a file, not a folder; choose another name")
         if place.is_dir() and any(place.iterdir()):
             _check_replaceable(folder, place, overwrite, inputs)
-        above = next(path for path in (place, *place.parents) if path.exists())
+        _check_movable(folder, place)
+
+
+def _check_writable(folder: Path, place: Path) -> None:
+    """Raise `InputError` if no folder can be created beside it."""
+    trial = staging_folder(place)
     try:
         # Permissions are not enough to know: some file systems refuse even users who may write.
-        trial = above / _hidden(place, "partial")
-        trial.mkdir()
-        trial.rmdir()
+        trial.mkdir(exist_ok=True)
+        if not any(trial.iterdir()):
+            trial.rmdir()
     except OSError as error:
         raise InputError(
-            f"{folder}: cannot be created, because {above} is not writable ({error.strerror}); choose another folder"
+            f"{folder}: cannot be written, because {place.parent} is not writable ({error.strerror}); "
+            "choose another folder"
         ) from error
 
 
@@ -49,7 +95,35 @@ def _check_replaceable(folder: Path, place: Path, overwrite: bool, inputs: Seque
         raise InputError(
             f"{folder}: contains {needed}, one of the pieces to assemble, so it is not replaced; choose another folder"
         )
-    foreign = _foreign_files(place)
+    _check_no_foreign_files(folder)
+
+
+def _check_movable(folder: Path, place: Path) -> None:
+    """Raise `InputError` for a folder that cannot be replaced as a whole."""
+    if place.is_dir() and (os.path.ismount(place) or str(place) in _mount_points()):
+        reason = "is a mounted disk"
+    elif Path.cwd().is_relative_to(place):
+        reason = "is the folder you are in"
+    else:
+        return
+    raise InputError(
+        f"{folder}: {reason}, which cannot be replaced as a whole; give a folder inside it, such as {folder / 'result'}"
+    )
+
+
+def _mount_points() -> set[str]:
+    """The mount points, also those that `os.path.ismount` does not see: folders bound to others of the same disk."""
+    try:
+        lines = _MOUNTS.read_text().splitlines()
+    except OSError:
+        return set()
+    points = (line.split(" ")[4] for line in lines)
+    return {re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point) for point in points}
+
+
+def _check_no_foreign_files(folder: Path) -> None:
+    """Raise `InputError` if something in the folder was not written by Eda."""
+    foreign = _foreign_files(folder)
     if foreign:
         names = ", ".join(foreign[:_MAX_NAMES]) + (
             f" and {len(foreign) - _MAX_NAMES} more" if len(foreign) > _MAX_NAMES else ""
@@ -85,46 +159,3 @@ def _piece_names(record: Path) -> list[str]:
     except (InputError, LookupError, TypeError):
         return []
     return names if isinstance(names, list) else []
-
-
-@contextmanager
-def replaced_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder to write into. At the end its content replaces that of `folder`, unless there was an error."""
-    place = folder.resolve()
-    # Inside an existing folder, because that may be a mounted disk, onto which nothing can be renamed.
-    partial, old = ((place if place.exists() else place.parent) / _hidden(place, state) for state in ("partial", "old"))
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        if place.exists():
-            old.mkdir()
-            _exchange(partial, place, old)
-        else:
-            os.replace(partial, place)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error})") from error
-    finally:
-        for left in (partial, old):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _exchange(partial: Path, place: Path, old: Path) -> None:
-    """Move the content of `place` to `old`, and that of `partial` to `place`; after an error, undo all moves.
-
-    The folder itself stays, so that a shell whose working directory it is keeps working.
-    """
-    moves = [(path, old / path.name) for path in place.iterdir() if path not in (partial, old)]
-    moves += [(path, place / path.name) for path in partial.iterdir()]
-    try:
-        for source, target in moves:
-            os.replace(source, target)
-    except BaseException:
-        for source, target in reversed(moves):
-            if not source.exists():
-                os.replace(target, source)
-        raise
-
-
-def _hidden(place: Path, state: str) -> str:
-    """A hidden name that no other process uses."""
-    return f".{place.name}.{os.getpid()}.{state}"

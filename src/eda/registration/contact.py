@@ -46,33 +46,33 @@ def contact_features(matches: SoftCorrespondences, pair: Tensor, T_second_first:
     correspond to; the share of places with a counterpart that face the other; of those that face it, the mean height
     over its plane and the mean log weight; and how opposed the normals of all that is near are.
     """
-    met, reach = _contacts(matches, pair, T_second_first), matches.reach
-    dtype = met.distance.dtype
-    near, close = ((met.distance < by * 2 * SAME_PLACE * reach).to(dtype) for by in (1.0, CLOSE))
-    faces = near * (met.cosine < -FACING)
-    inside = (met.height < -DEEP * reach) & (met.distance < 3 * reach)
+    contacts, reach = _contacts(matches, pair, T_second_first), matches.reach
+    dtype = contacts.distance.dtype
+    near, close = ((contacts.distance < by * 2 * SAME_PLACE * reach).to(dtype) for by in (1.0, CLOSE))
+    faces = near * (contacts.cosine < -FACING)
+    inside = (contacts.height < -DEEP * reach) & (contacts.distance < 3 * reach)
     shares = [
         near,
         faces,
         close * faces,
-        near * (met.cosine > FACING),
+        near * (contacts.cosine > FACING),
         inside.to(dtype),
-        faces * (1 - met.shared),
-        faces * met.shared * met.nearest_shared,
-        faces * (met.log_weight / TEMPERATURE).exp(),
+        faces * (1 - contacts.shared),
+        faces * contacts.shared * contacts.nearest_shared,
+        faces * (contacts.log_weight / TEMPERATURE).exp(),
     ]
     others = [
-        (faces * met.shared).sum(-1) / (met.shared.sum(-1) + MIN_SHARE),
-        _mean(met.height.abs() / reach, faces),
-        _mean(met.log_weight / TEMPERATURE, faces),
-        -_mean(met.cosine, near),
+        (faces * contacts.shared).sum(-1) / (contacts.shared.sum(-1) + MIN_SHARE),
+        _mean(contacts.height.abs() / reach, faces),
+        _mean(contacts.log_weight / TEMPERATURE, faces),
+        -_mean(contacts.cosine, near),
     ]
-    return torch.stack([*(_log_share(some, met) for some in shares), *others], dim=-1)
+    return torch.stack([*(_log_share(some, contacts) for some in shares), *others], dim=-1)
 
 
-def _log_share(some: Tensor, met: _Contacts) -> Tensor:
+def _log_share(some: Tensor, contacts: _Contacts) -> Tensor:
     """The log of a sum over places, as a share of all."""
-    return torch.log(some.sum(-1) / met.count + MIN_SHARE)
+    return torch.log(some.sum(-1) / contacts.count + MIN_SHARE)
 
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class _Side(NamedTuple):
 def _contacts(matches: SoftCorrespondences, pair: Tensor, motion: SE3) -> _Contacts:
     """Where the motions (R, K) bring the first piece of every pair to the second. Without normals, all are zero."""
     still = SE3.identity(*motion.shape, dtype=motion.rotation.dtype, device=motion.rotation.device)
-    source, target = _moved(matches, matches.first[pair], motion), _moved(matches, matches.second[pair], still)
+    source, target = _move(matches, matches.first[pair], motion), _move(matches, matches.second[pair], still)
     both = source.present[:, None, :, None] & target.present[:, None, None, :]
     distance = torch.cdist(source.points, target.points).masked_fill(~both, torch.inf)
     sides = [
@@ -104,7 +104,7 @@ def _contacts(matches: SoftCorrespondences, pair: Tensor, motion: SE3) -> _Conta
     return _Contacts(distance, cosine, height, shared, others, weight, count)
 
 
-def _moved(matches: SoftCorrespondences, piece: Tensor, motion: SE3) -> _Side:
+def _move(matches: SoftCorrespondences, piece: Tensor, motion: SE3) -> _Side:
     """The places of pieces (R,), moved by (R, K)."""
     normals = torch.zeros_like(matches.places) if matches.normals is None else matches.normals
     points = matches.places[piece][:, None] @ motion.rotation.mT + motion.translation[..., None, :]

@@ -72,7 +72,7 @@ def find_hypotheses(
         contacts = ContactScorer(matches, weights, source, target, RADII[-1] * matches.reach, best)
         return PairHypotheses(poses.to(dtype), valid, contacts.features(pairs, poses.to(dtype)), contacts)
     overlaps = OverlapScorer(matches, surfaces)
-    poses = _registered(overlaps, poses)
+    poses = _register(overlaps, poses)
     features = overlaps.features(pairs, poses.to(dtype))
     agreement = features[..., PARALLEL_SHARE].masked_fill(~valid, -torch.inf)
     valid = valid & ~_duplicates(poses, agreement, ends, matches.reach)  # many come to the same pose
@@ -93,7 +93,7 @@ def _consensus(weights: Tensor, source: Tensor, target: Tensor, seeds: int, reac
     return poses, inliers.sum(-1).masked_fill(~valid, 0)
 
 
-def _registered(scorer: OverlapScorer, poses: SE3) -> SE3:
+def _register(scorer: OverlapScorer, poses: SE3) -> SE3:
     """Poses (Q, K) after ICP of the surfaces of every pair."""
     matrices = poses.matrix().cpu().numpy()
     each = [point_to_plane_icp(*scorer.of_pair(pair), start) for pair, start in enumerate(matrices)]

@@ -60,12 +60,6 @@ def move_about(motion: np.ndarray, centers: np.ndarray, twist: np.ndarray) -> np
     return moved
 
 
-def rotation_angle(motion: np.ndarray) -> np.ndarray:
-    """The angle of rotation in radians. (..., 4, 4) -> (...)."""
-    flat = motion[..., :3, :3].reshape(-1, 3, 3)
-    return Rotation.from_matrix(flat).magnitude().reshape(motion.shape[:-2])
-
-
 def largest_displacement(corners: np.ndarray, pose: np.ndarray, other: np.ndarray) -> np.ndarray:
     """How far apart two poses (..., 4, 4) put any point of a piece inside the box of these corners (8, 3). -> (...)."""
     apart = np.square(act(pose, corners) - act(other, corners)).sum(axis=-1)

@@ -144,7 +144,7 @@ def _checked_pins(pieces: Pieces, pins: Mapping[int, SE3]) -> SE3:
 def _merge(pieces: Pieces, groups: RigidGroups, is_pinned: Tensor) -> tuple[Pieces, RigidGroups]:
     """Pinned pieces in their known position, as one cloud centred on its own mean; the others as they were."""
     first, group = groups.first, groups.group
-    placed = pieces.moved(groups.T_group_piece)
+    placed = pieces.move(groups.T_group_piece)
     group_of_point = group[pieces.piece_of_point]
     order = torch.argsort(group_of_point, stable=True)
     joined = replace(

@@ -1,16 +1,20 @@
 """Non-maximum suppression: of several poses that are nearly the same, only the best is kept.
 
-Two rules. Of a few things in order, where it matters how many came to each, the first of every kind is kept
-(`keep_distinct`). Of batches of poses, whoever has a better one like it goes, also where that one goes itself
-(`has_better_duplicate`): one step in torch instead of a loop.
+Three rules. Of a few things in order, where it matters how many came to each, the first of every kind is kept
+(`keep_distinct`). Of many poses of one piece in order, so are the first few distinct ones (`keep_distinct_poses`). Of
+batches of poses, whoever has a better one like it goes, also where that one goes itself (`has_better_duplicate`): one
+step in torch instead of a loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from eda.registration.rigid import act
 
 
 def keep_distinct(total: int, alike: Callable[[int, int], bool], most: int) -> tuple[list[int], list[int]]:
@@ -25,6 +29,20 @@ def keep_distinct(total: int, alike: Callable[[int, int], bool], most: int) -> t
             kept.append(index)
             counts.append(1)
     return kept, counts
+
+
+def keep_distinct_poses(poses: np.ndarray, corners: np.ndarray, min_distance: float, most: int) -> np.ndarray:
+    """Of poses (M, 4, 4) in order of preference, the first `most` that move a corner (8, 3) of the piece further than
+    `min_distance` from where those before them do. -> (M', 4, 4).
+    """
+    places = act(poses, corners)
+    kept: list[int] = []
+    for k in range(len(poses)):
+        if len(kept) == most:
+            break
+        if not kept or np.square(places[kept] - places[k]).sum(axis=2).max(axis=1).min() > min_distance**2:
+            kept.append(k)
+    return poses[kept]
 
 
 def has_better_duplicate(alike: Tensor, score: Tensor) -> Tensor:

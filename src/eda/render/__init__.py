@@ -4,7 +4,7 @@ Colours, cameras and scenes are plain arrays and records, so that other pictures
 """
 
 from eda.render.animation import animate
-from eda.render.colors import confidence_colors, piece_colors, scalar_colors
+from eda.render.colors import confidence_colors, piece_colors
 from eda.render.image_files import encode_gif, encode_png
 from eda.render.mesh_drawing import draw_mesh
 from eda.render.point_drawing import draw_points
@@ -29,5 +29,4 @@ __all__ = [
     "look_from",
     "piece_colors",
     "posed_example",
-    "scalar_colors",
 ]

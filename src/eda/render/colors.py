@@ -28,7 +28,6 @@ INK = from_hex("2F3237")[0]
 FAINT_INK = from_hex("7C8088")[0]
 
 _CONFIDENCE = from_hex("B2302A", "E2764A", "F6C877", "C9DDC4", "6FB0C6", "2D6FA8")  # from 0, red, to 1, blue
-_SCALAR = from_hex("440154", "46327E", "365C8D", "277F8E", "1FA187", "4AC16D", "A0DA39", "FDE725")  # viridis
 
 
 def piece_colors(count: int) -> np.ndarray:
@@ -39,14 +38,6 @@ def piece_colors(count: int) -> np.ndarray:
 def confidence_colors(values: np.ndarray) -> np.ndarray:
     """Colours from red at 0 to blue at 1; values outside are clipped. (n,) -> (n, 3)."""
     return _interpolate(_CONFIDENCE, values)
-
-
-def scalar_colors(values: np.ndarray, low: float | None = None, high: float | None = None) -> np.ndarray:
-    """Colours from dark at `low` to bright at `high`, by default the least and the greatest value. (n,) -> (n, 3)."""
-    values = np.asarray(values, dtype=np.float64)
-    low = float(values.min()) if low is None else low
-    high = float(values.max()) if high is None else high
-    return _interpolate(_SCALAR, (values - low) / (high - low) if high > low else np.zeros_like(values))
 
 
 def as_bytes(colors: np.ndarray) -> np.ndarray:

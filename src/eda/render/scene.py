@@ -26,7 +26,7 @@ def posed_example(pieces: Pieces, poses: SE3, name: str = "") -> Example:
     """The pieces of one puzzle in poses (N,), as an example; the poses may be the solution or an estimate."""
     if pieces.num_puzzles != 1:
         raise InputError(f"a picture shows one puzzle, not {pieces.num_puzzles}")
-    moved = pieces.moved(poses)
+    moved = pieces.move(poses)
     return Example(
         name=name,
         points=moved.points.detach().cpu().numpy(),

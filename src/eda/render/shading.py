@@ -33,7 +33,7 @@ def shade_picture(strips: Sequence[GBuffer], oversampling: int) -> np.ndarray:
 
     One strip is shaded at a time, so that the arrays stay in the cache.
     """
-    relief = _Relief.of(np.concatenate([strip.depth for strip in strips]))
+    relief = Relief.of(np.concatenate([strip.depth for strip in strips]))
     heights = [len(strip.depth) for strip in strips]
     tops = (np.cumsum(heights) - heights).tolist()
     return np.concatenate(
@@ -53,23 +53,18 @@ def _shade_strip(strip: GBuffer, light: np.ndarray, oversampling: int) -> np.nda
     return np.asarray(Image.fromarray(as_bytes(picture)).reduce(oversampling))
 
 
-def eye_dome_light(depth: np.ndarray) -> np.ndarray:
-    """The light, 0 .. 1, that nearer surfaces around a pixel leave: eye-dome lighting. (S, S) -> (S, S)."""
-    return _Relief.of(depth).light(0, len(depth))
-
-
 @dataclass(frozen=True)
-class _Relief:
-    """The depths of a picture with an empty margin around it, as wide as the shade reaches."""
+class Relief:
+    """The depths of a picture with an empty margin around it, as wide as the shade reaches: for eye-dome lighting."""
 
     depth: np.ndarray  # (S + 2 margin, S + 2 margin) finite
     margin: int
 
     @staticmethod
-    def of(depth: np.ndarray) -> _Relief:
+    def of(depth: np.ndarray) -> Relief:
         """From depths (S, S), -inf where there is no surface."""
         margin = _to_pixels(_DISTANCES[-1], len(depth))
-        return _Relief(np.pad(np.where(np.isfinite(depth), depth, _EMPTY), margin, constant_values=_EMPTY), margin)
+        return Relief(np.pad(np.where(np.isfinite(depth), depth, _EMPTY), margin, constant_values=_EMPTY), margin)
 
     def light(self, top: int, height: int) -> np.ndarray:
         """(height, S) the light on some rows, 0 .. 1."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from eda.data.augment import Augmentation
 from eda.errors import InputError
 from eda.model_config import EdaConfig, network_config_kind
-from eda.nn import NetworkConfig, upgraded_settings
+from eda.nn import NetworkConfig, upgrade_settings
 from eda.settings import check_positive, check_share, check_switch, check_text, check_whole
 
 
@@ -120,7 +120,7 @@ def _build(kind: type[_Config], values: Any, what: str) -> _Config:
     if not isinstance(values, Mapping):
         raise InputError(f"{what}: expected a table of settings, got {type(values).__name__}")
     if kind is NetworkConfig:
-        values = upgraded_settings(values)
+        values = upgrade_settings(values)
     known = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(values) - known)
     if unknown:

@@ -14,7 +14,7 @@ UNIT = 2.0  # metres: assemblies are judged in units of their size
 
 
 def scan(cloud: np.ndarray) -> Fragment:
-    return Fragment(cloud / UNIT, estimate_normals(cloud), np.zeros(len(cloud))).ordered()
+    return Fragment(cloud / UNIT, estimate_normals(cloud), np.zeros(len(cloud))).order_points()
 
 
 @pytest.fixture(scope="module")

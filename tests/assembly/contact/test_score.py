@@ -80,7 +80,7 @@ def test_a_weak_detector_of_breaks_still_tells_the_solution():
 
 def test_evidence_for_a_break_is_the_logarithm_of_odds():
     fragment = Fragment(np.eye(3), np.eye(3), np.array([USUAL_SHARE, 1.0, 0.0]))
-    np.testing.assert_allclose(fragment.brokenness, [0, 1, -1], atol=1e-12)
+    np.testing.assert_allclose(fragment.break_evidence, [0, 1, -1], atol=1e-12)
 
 
 def box(low: np.ndarray, high: np.ndarray, step: float) -> Fragment:

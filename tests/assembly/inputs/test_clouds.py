@@ -17,7 +17,7 @@ def test_normals_may_be_known_of_some_pieces():
     clouds = Clouds.of([first, torch.from_numpy(second)], [5 * normals, None])
     np.testing.assert_allclose(clouds.normals[0], normals)
     np.testing.assert_allclose(np.linalg.norm(clouds.normals[1], axis=1), 1)
-    assert clouds.estimated.tolist() == [False, True]
+    assert clouds.has_estimated_normals.tolist() == [False, True]
 
 
 def test_clouds_that_cannot_be_pieces_are_refused():

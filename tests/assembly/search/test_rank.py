@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sherds import disturbed, errors, motion, slices, taken_apart
+from support.quick_search import DENSITY, QUICK, SAMPLED
 
 from eda import InputError
 from eda.assembly import (
     Alternative,
-    DockingConfig,
     Evidence,
     Proposals,
     RankConfig,
@@ -19,18 +19,10 @@ from eda.assembly import (
     regime_of,
     score_assemblies,
 )
-from eda.assembly.search.assemblies import Assemblies, contradict, same_shape
-from eda.assembly.search.joints import JointConfig
-from eda.assembly.search.merged_pieces import merge_fragments
 from eda.assembly.search.rank import DOUBT
-from eda.assembly.search.redock import dock_piece
-from eda.assembly.search.support import is_connected, prune_unsupported
 from eda.budget import Budget, Stage
 from eda.calibration import Calibration
 
-DENSITY = 110.0
-QUICK = RankConfig(docking=DockingConfig(edges=24, places=4, other_places=16, left=100, kept=12))
-SAMPLED = RankConfig(docking=None)
 CONFIDENCE = regime_of("fracture").confidence
 
 
@@ -87,60 +79,6 @@ def test_samples_are_also_refined_as_they_are(monkeypatch):
     assert best.unplaced == [3]
     assert errors(best.poses[:3], true[:3])[0] < 2
     assert rank(evidence, no_samples(4), SAMPLED)[0].unplaced == [0, 1, 2, 3]
-
-
-def test_what_does_not_hold_is_taken_out_one_by_one():
-    """The last of a row of four lies far off, and takes no neighbour with it."""
-    evidence, true = taken_apart(slices(4, DENSITY))
-    off = true.copy()
-    off[3, :3, 3] += 9
-    found = prune_unsupported(evidence, np.stack([true, off]), JointConfig())
-    assert found.placed.tolist() == [[True] * 4, [True, True, True, False]]
-    wanted = Assemblies.of(evidence, np.stack([true, off]), found.placed)
-    np.testing.assert_allclose(found.score, wanted.score)
-    scattered = true.copy()
-    scattered[:, :3, 3] += 9 * np.arange(4)[:, None]
-    assert len(prune_unsupported(evidence, scattered[None], JointConfig())) == 0
-
-
-def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
-    """Two slices of one block and two of another, far from each other in the sample."""
-    evidence, true = taken_apart([*slices(3, DENSITY)[:2], *slices(6, DENSITY, seed=4)[4:6]])
-    apart = true.copy()
-    apart[2:, :3, 3] += 6
-    found = prune_unsupported(evidence, apart[None], JointConfig())
-    both = Assemblies.of(evidence, apart[None].repeat(2, 0), np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
-    assert found.placed[0].tolist() == both.placed[both.score.argmax()].tolist()
-    assert prune_unsupported(evidence, apart[None], JointConfig(), anchor=0).placed.tolist() == [
-        [True, True, False, False]
-    ]
-    assert prune_unsupported(evidence, apart[None], JointConfig(), anchor=3).placed.tolist() == [
-        [False, False, True, True]
-    ]
-    for config in (SAMPLED, QUICK):
-        assert rank(evidence, apart[None], config)[0].placed.sum() == 2
-    assert is_connected(evidence, both).all()
-    assert not is_connected(evidence, Assemblies.of(evidence, apart[None], np.ones((1, 4), dtype=bool))).any()
-
-
-def test_a_piece_is_docked_to_the_rest_as_that_is_without_it():
-    evidence, true = taken_apart(slices(3, DENSITY))
-    one = Assemblies.of(evidence, true[None], np.ones((1, 3), dtype=bool))
-    found = dock_piece(evidence, one, 2, JointConfig(), QUICK.docking)
-    wanted = Assemblies.of(evidence, found.poses, found.placed)
-    assert len(found)
-    np.testing.assert_allclose(found.score, wanted.score)
-
-
-def test_polishing_never_makes_an_assembly_worse(monkeypatch):
-    evidence, true = taken_apart(slices(3, DENSITY))
-    before = Assemblies.of(evidence, np.stack([true, disturbed(true, 5, 0.05)]), np.ones((2, 3), dtype=bool))
-    module = sys.modules["eda.assembly.search.assemblies"]
-    swapped = before.poses[::-1].copy()
-    monkeypatch.setattr(module, "refine", lambda *given: swapped)  # one gets better, the other worse
-    found = before.polish(evidence)
-    np.testing.assert_array_equal(found.poses, np.stack([true, true]))
-    np.testing.assert_allclose(found.score, before.score[0])
 
 
 def test_where_nothing_fits_nothing_is_placed():
@@ -264,15 +202,6 @@ def test_probabilities_of_assemblies_that_contradict_each_other_leave_room_for_a
     assert [one.probability for one in touching[:3]] == pytest.approx([likely, 1 - likely, 0])
 
 
-def test_an_assembly_and_a_part_of_it_do_not_contradict_each_other():
-    evidence, true = taken_apart(slices(3, DENSITY))
-    moved = motion(np.random.default_rng(0), 70, 2.0) @ true
-    other = disturbed(true, 60, 0.4)
-    placed = np.array([[True] * 3, [True, True, False], [True, True, False], [False, False, True]])
-    every = Assemblies.of(evidence, np.stack([true, moved, other, other]), placed)
-    assert [contradict(evidence, every, 0, k) for k in range(4)] == [False, False, True, False]
-
-
 def test_an_assembly_is_no_likelier_than_its_least_sure_piece():
     evidence, true = taken_apart(slices(3, DENSITY))
     certain = Calibration((0.0, 0.0, 0.0), 9.0, "")
@@ -289,28 +218,6 @@ def test_samples_of_another_shape_are_refused(shape):
     evidence, _ = taken_apart(slices(2, DENSITY))
     with pytest.raises(InputError, match="samples"):
         rank(evidence, np.zeros(shape))
-
-
-def test_what_is_closed_is_no_longer_a_break():
-    """Two of three slices together: closed is the cut between them, up to gaps in the random points, not the other."""
-    fragments = slices(3, DENSITY)
-    evidence = Evidence.of(fragments)
-    whole = merge_fragments(evidence, np.tile(np.eye(4), (3, 1, 1)), np.array([True, True, False]))
-    assert len(whole.points) == sum(len(f.points) for f in evidence.fragments[:2])
-    still_open = whole.points[whole.break_probability > 0][:, 0]
-    on_a_cut = sum(f.break_probability.sum() for f in fragments[:2]) / 3  # there are three sides of cuts in all
-    assert (still_open < 0.9).sum() < 0.25 * 2 * on_a_cut
-    assert (still_open > 0.9).sum() > 0.95 * on_a_cut
-
-
-def test_an_assembly_whose_equal_pieces_changed_places_has_the_same_shape():
-    fragments = slices(2, DENSITY)
-    twins = Evidence.of([fragments[0], fragments[1], fragments[1]])
-    here, away, further = np.eye(4), np.eye(4), np.eye(4)
-    away[2, 3], further[2, 3] = 3.0, 4.0
-    poses = np.stack([[here, here, away], [here, away, here], [here, here, further], [away, away, here]])
-    every = Assemblies.of(twins, poses, np.ones((4, 3), dtype=bool))
-    assert [same_shape(twins, every, 0, k) for k in range(4)] == [True, True, False, False]
 
 
 def test_a_better_assembly_is_more_probable():

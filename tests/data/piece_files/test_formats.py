@@ -44,7 +44,7 @@ def test_a_missing_library_is_named_with_the_extra_that_has_it(tmp_path, monkeyp
 
     monkeypatch.setattr(importlib, "import_module", missing)
     (tmp_path / f"scan{ending}").write_bytes(b"LASF")
-    with pytest.raises(InputError, match=rf"{LIBRARIES[ending]}; install it with: pip install 'eda-assembly\[scan\]'"):
+    with pytest.raises(InputError, match=rf"{LIBRARIES[ending]}; in the clone of Eda, run: pip install '.\[scan\]'"):
         read_pieces([tmp_path / f"scan{ending}"])
 
 

@@ -2,6 +2,6 @@
 
 from eda.assembly.confidence.fracture_confidence import FractureConfidence
 from eda.assembly.confidence.scan_confidence import ScanConfidence
-from eda.assembly.confidence.stats import AssemblyStats, Confidence
+from eda.assembly.confidence.stats import AssemblyStats, ConfidenceEstimator
 
-__all__ = ["AssemblyStats", "Confidence", "FractureConfidence", "ScanConfidence"]
+__all__ = ["AssemblyStats", "ConfidenceEstimator", "FractureConfidence", "ScanConfidence"]

@@ -1,4 +1,4 @@
-"""What is seen of an assembly that says whether it is right; the columns are what `confidence` weighs."""
+"""Features of joints, pieces and assemblies that say whether they are right; calibrations weigh their columns."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import numpy as np
 from eda.assembly.contact.evidence import Evidence
 from eda.assembly.contact.score import AssemblyScores
 
-ASSEMBLY_FEATURES = ("score", "worst piece", "support")
-PIECE_FEATURES = ("gain", "best joint", "score", "margin", "placed")
-JOINT_FEATURES = ("quality", "log contacts", "worse piece", "score", "margin", "support")
-
 
 def assembly_features(scores: AssemblyScores, placed: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """Of K assemblies, with `support` (K,) among the samples: few, as few wrong ones are there to fit to. -> (K, 3)."""
+    """Of K assemblies: score, gain of the worst piece, `support` (K,) among the samples. -> (K, 3).
+
+    Few, as there are few wrong ones to fit to.
+    """
     worst = np.where(placed, scores.pieces, 1).min(axis=1)
     return np.stack([scores.score, worst, support], axis=1)
 
 
 def piece_features(evidence: Evidence, scores: AssemblyScores, placed: np.ndarray, margin: np.ndarray) -> np.ndarray:
-    """Of all pieces in K assemblies. -> (K, N, 5)."""
+    """Of all pieces in K assemblies: gain, best joint, score, margin, share of pieces placed. -> (K, N, 5)."""
     shape = placed.shape
     whole = (np.broadcast_to(values[:, None], shape) for values in (scores.score, margin, placed.mean(axis=1)))
     return np.stack([scores.pieces, _quality(evidence, scores).max(axis=2), *whole], axis=-1)
 
 
 def joint_features(evidence: Evidence, scores: AssemblyScores, margin: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """Of all pairs in K assemblies; `support` (K, N, N). -> (K, N, N, 6), symmetric in the pieces."""
+    """Of all pairs in K assemblies: quality, log contacts, gain of the worse piece, score, margin, `support` (K, N, N).
+
+    -> (K, N, N, 6), symmetric in the pieces.
+    """
     quality = _quality(evidence, scores)
     contacts = np.log1p(scores.good + scores.good.swapaxes(1, 2))
     worse = np.minimum(scores.pieces[:, :, None], scores.pieces[:, None])

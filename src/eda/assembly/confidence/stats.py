@@ -23,7 +23,7 @@ class AssemblyStats:
     support: np.ndarray  # (K, N, N) the share of samples in which two pieces lie as here
 
 
-class Confidence(Protocol):
+class ConfidenceEstimator(Protocol):
     """Probabilities of being right. Those of joints that do not touch, and of pieces without a joint, are not used."""
 
     def joints(self, stats: AssemblyStats) -> np.ndarray:

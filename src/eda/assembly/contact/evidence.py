@@ -29,7 +29,7 @@ class Evidence:
         if len(fragments) < 2:
             raise InputError(f"an assembly needs at least 2 pieces, got {len(fragments)}")
         rules = rules or FractureContact()
-        ordered = tuple(fragment.ordered() for fragment in fragments)
+        ordered = tuple(fragment.order_points() for fragment in fragments)
         return Evidence(ordered, tuple(rules.patches(fragment) for fragment in ordered), rules)
 
     def __len__(self) -> int:

@@ -34,7 +34,7 @@ class FractureContact:
 
     def patches(self, fragment: Fragment) -> tuple[Patch, ...]:
         """The break, and the band of outer surface beside it."""
-        broken = fragment.brokenness
+        broken = fragment.break_evidence
         rows = np.flatnonzero(broken > 0)
         rows = rows if len(rows) else np.argsort(-broken, kind="stable")[:1]  # no likely break: the likeliest point
         distance, _ = cKDTree(fragment.points[rows]).query(fragment.points)
@@ -50,7 +50,7 @@ class FractureContact:
 
         No less than one in fifty: a piece that seems to have no break must not be held by a chance contact or two.
         """
-        return max(float(fragment.brokenness.clip(0, 1).sum()), len(fragment.points) / 50, 1.0)
+        return max(float(fragment.break_evidence.clip(0, 1).sum()), len(fragment.points) / 50, 1.0)
 
     def meet(self, piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> tuple[Touch, Touch]:
         """Contact is good as far as both sides may lie on a break, and bad as far as they do not."""
@@ -58,18 +58,18 @@ class FractureContact:
 
 
 def _touch(piece: Fragment, other: Fragment, relative: np.ndarray, spacing: float) -> Touch:
-    met = _meet(piece, other, relative, REACH * spacing)
-    flush = met.flush(spacing)
-    theirs = np.where(flush, other.brokenness[met.index], -1).max(axis=1)
-    broken = (piece.brokenness[met.row] + theirs) / 2
+    near = _find_neighbors(piece, other, relative, REACH * spacing)
+    flush = near.flush(spacing)
+    theirs = np.where(flush, other.break_evidence[near.index], -1).max(axis=1)
+    broken = (piece.break_evidence[near.row] + theirs) / 2
     worth = np.any(flush, axis=1) * (FIT + (1 - FIT) * broken)
-    seam = np.any(met.level(spacing), axis=1)
-    behind = _is_behind(met, other, -DEPTH * spacing)
-    return Touch(met.total(worth.clip(0, 1)), met.total((-worth).clip(0, 1)), met.total(seam), met.total(behind))
+    seam = np.any(near.level(spacing), axis=1)
+    behind = _is_behind(near, other, -DEPTH * spacing)
+    return Touch(near.total(worth.clip(0, 1)), near.total((-worth).clip(0, 1)), near.total(seam), near.total(behind))
 
 
 @dataclass(frozen=True)
-class _Meeting:
+class _Neighbors:
     """The M points of a piece that come near another in K assemblies, and their nearest points there."""
 
     assembly: np.ndarray  # (M,)
@@ -97,7 +97,7 @@ class _Meeting:
         return np.bincount(self.assembly, weights=values, minlength=self.count)
 
 
-def _meet(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) -> _Meeting:
+def _find_neighbors(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) -> _Neighbors:
     middle = act(relative, piece.center[None])[:, 0]
     near = np.flatnonzero(np.linalg.norm(middle - other.center, axis=1) < piece.radius + other.radius + reach)
     points = act(relative[near], piece.points)
@@ -108,7 +108,7 @@ def _meet(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) 
     distance, index = other.tree.query(points, k=_first(TOUCHED, other))
     offset = points[:, None] - other.points[index]
     theirs = other.normals[index]
-    return _Meeting(
+    return _Neighbors(
         assembly=near[k],
         points=points,
         row=row,
@@ -121,12 +121,12 @@ def _meet(piece: Fragment, other: Fragment, relative: np.ndarray, reach: float) 
     )
 
 
-def _is_behind(met: _Meeting, other: Fragment, depth: float) -> np.ndarray:
+def _is_behind(near: _Neighbors, other: Fragment, depth: float) -> np.ndarray:
     """(M,) which points lie behind the other's surface: lower than `depth` over all of the nearest points there."""
-    behind = np.all(met.height < depth, axis=1)
+    behind = np.all(near.height < depth, axis=1)
     rows = np.flatnonzero(behind)  # few: only these are asked further
-    _, index = other.tree.query(met.points[rows], k=_first(BEHIND, other))
-    height = ((met.points[rows, None] - other.points[index]) * other.normals[index]).sum(axis=2)
+    _, index = other.tree.query(near.points[rows], k=_first(BEHIND, other))
+    height = ((near.points[rows, None] - other.points[index]) * other.normals[index]).sum(axis=2)
     behind[rows] = np.all(height < depth, axis=1)
     return behind
 

@@ -48,7 +48,7 @@ class Fragment:
         if probability.min() < 0 or probability.max() > 1:
             raise InputError(f"break_probability must lie in [0, 1], got {probability.min()} to {probability.max()}")
 
-    def ordered(self) -> Fragment:
+    def order_points(self) -> Fragment:
         """At most `MOST_POINTS` points, each the farthest from those before it: any first few cover the piece."""
         rows = farthest_points(self.points, min(len(self.points), MOST_POINTS))
         return Fragment(self.points[rows], self.normals[rows], self.break_probability[rows])
@@ -62,7 +62,7 @@ class Fragment:
         return Surface(self.points, self.normals, spacing)
 
     @cached_property
-    def brokenness(self) -> np.ndarray:
+    def break_evidence(self) -> np.ndarray:
         """(n,) the evidence for a break at every point: 1 surely broken, -1 surely not, 0 as likely as anywhere.
 
         It is a logarithm of odds, so that a detector that is seldom sure still counts for what it knows.

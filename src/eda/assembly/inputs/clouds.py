@@ -29,7 +29,7 @@ class Clouds:
 
     points: tuple[np.ndarray, ...]  # N of (n_i, 3) float64
     normals: tuple[np.ndarray, ...]  # N of (n_i, 3) float64 unit vectors, outward as far as is known
-    estimated: np.ndarray  # (N,) bool, whose normals were not given
+    has_estimated_normals: np.ndarray  # (N,) bool, whose normals were not given
 
     @staticmethod
     def of(clouds: Sequence[Cloud], normals: Sequence[Cloud | None] | None = None, *, seed: int = 0) -> Clouds:
@@ -54,7 +54,7 @@ class Clouds:
         return Clouds(
             points=tuple(cloud.astype(np.float64) for cloud in points),
             normals=tuple(unit.numpy() for unit in units),
-            estimated=np.array([normal is None for normal in given]),
+            has_estimated_normals=np.array([normal is None for normal in given]),
         )
 
     def __len__(self) -> int:

@@ -13,9 +13,9 @@ from eda.assembly.contact.rules import ContactRules
 from eda.assembly.inputs.clouds import Clouds
 from eda.cloud import farthest_points
 from eda.data.example import Example
-from eda.encoding import Encoding
 from eda.lie import SE3
 from eda.model import Eda
+from eda.piece_encoding import Encoding
 from eda.pieces import Pieces
 
 UNKNOWN_BREAK = 0.5  # the probability of a break where no network has looked for one

@@ -27,7 +27,7 @@ class ModelChoice(NamedTuple):
 def choose_model(clouds: Clouds) -> ModelChoice:
     """The model for some pieces. Fractured ones are closed or have outward normals; scans are open and have none."""
     fracture = shipped_for("fracture").name
-    if not clouds.estimated.any():
+    if not clouds.has_estimated_normals.any():
         return ModelChoice(fracture, "closed surfaces or outward normals: fractured pieces")
     rims = [rim_share(points, normals) for points, normals in zip(clouds.points, clouds.normals, strict=True)]
     if np.median(rims) <= OPEN_RIM:

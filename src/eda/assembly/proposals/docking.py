@@ -20,6 +20,7 @@ from eda.assembly.proposals.proposer import Pair, PairProposer, Problem, Proposa
 from eda.budget import Budget
 from eda.registration.patches import Patch, closeness
 from eda.registration.rigid import act, inverse
+from eda.registration.suppression import keep_distinct_poses
 
 MIN_PROPOSALS = 24  # for a pair, however many pairs share them
 
@@ -36,10 +37,10 @@ class DockingConfig:
     angles: int = 12
     patch_radius: float = 0.25  # of the neighbourhood whose mean normal stands for a place
     probes: tuple[int, int] = (24, 80)  # points asked how they came to lie: at first, and of what is then left
-    left: int = 600
+    num_candidates: int = 600  # that the last probes are asked of
     radius: float = 0.15  # how near to the other's break is near
-    kept: int = 160  # of all proposals of a pair
-    apart: float = 0.3  # two proposals are one if no point lies further apart
+    num_poses: int = 160  # at most, of a pair
+    min_distance: float = 0.3  # two proposals are one if no point lies further apart
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Docking:
 
 
 def docking_poses(evidence: Evidence, pair: Pair, config: DockingConfig | None = None) -> np.ndarray:
-    """Poses of piece i in the frame of piece j, the most promising first. -> (M, 4, 4), M <= config.kept."""
+    """Poses of piece i in the frame of piece j, the most promising first. -> (M, 4, 4), M <= config.num_poses."""
     config = config or DockingConfig()
     two = evidence.of_pair(*pair)
     mine, theirs = two.patches
@@ -64,11 +65,11 @@ def docking_poses(evidence: Evidence, pair: Pair, config: DockingConfig | None =
     poses = np.concatenate([_dock_edges(two, config), _dock_faces(*faces, config)])
     few, many = config.probes
     merit = closeness(mine, theirs, poses, few, config.radius)
-    poses = poses[np.argsort(-merit, kind="stable")[: 2 * config.left]]
+    poses = poses[np.argsort(-merit, kind="stable")[: 2 * config.num_candidates]]
     merit = closeness(mine, theirs, poses, many, config.radius)
     merit -= _penetration(two.fragments[0], two.fragments[1], poses, few, config.radius)
-    poses = poses[np.argsort(-merit, kind="stable")[: config.left]]
-    return _keep_distinct(poses, two.fragments[0].corners, config)
+    poses = poses[np.argsort(-merit, kind="stable")[: config.num_candidates]]
+    return keep_distinct_poses(poses, two.fragments[0].corners, config.min_distance, config.num_poses)
 
 
 # -- edges -------------------------------------------------------------------------------------------------------------
@@ -150,15 +151,3 @@ def _penetration(piece: Fragment, other: Fragment, poses: np.ndarray, probes: in
     _, index = other.tree.query(points.reshape(-1, 3))
     height = ((points.reshape(-1, 3) - other.points[index]) * other.normals[index]).sum(axis=1)
     return (height.reshape(points.shape[:2]) < -radius / 2).mean(axis=1)
-
-
-def _keep_distinct(poses: np.ndarray, corners: np.ndarray, config: DockingConfig) -> np.ndarray:
-    """The first few that differ from those before them."""
-    places = act(poses, corners)
-    kept: list[int] = []
-    for k in range(len(poses)):
-        if len(kept) == config.kept:
-            break
-        if not kept or np.square(places[kept] - places[k]).sum(axis=2).max(axis=1).min() > config.apart**2:
-            kept.append(k)
-    return poses[kept]

@@ -10,11 +10,11 @@ import torch
 
 from eda.assembly.proposals.proposer import Pair, PairProposer, Problem, Proposals
 from eda.budget import Budget, Stage
-from eda.encoding import Encoding
 from eda.flow import Trajectory
 from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
 from eda.model import Eda
+from eda.piece_encoding import Encoding
 from eda.registration.rigid import relative_poses
 
 # More samples in one batch take no less time each, and the limits of memory and time are met less well.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from eda.assembly.confidence import Confidence
+from eda.assembly.confidence import ConfidenceEstimator
 from eda.assembly.contact.rules import ContactRules
 from eda.assembly.proposals import Docking, Proposer
 from eda.regime import Regime
@@ -15,7 +15,7 @@ class AssemblyRegime(Protocol):
 
     name: Regime
     contact: ContactRules  # what it means that two pieces fit
-    confidence: Confidence  # how likely an assembly of them is right
+    confidence: ConfidenceEstimator  # how likely an assembly of them is right
     has_breaks: bool  # whether a break head can say which points of the pieces lie on a break
     refines_samples: bool  # whether samples are also refined as they are, with all pieces at once
     redocks: bool  # whether pieces that are left over, or supported badly, are docked to the rest again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eda.assembly.confidence import Confidence, FractureConfidence
+from eda.assembly.confidence import ConfidenceEstimator, FractureConfidence
 from eda.assembly.contact.fracture_contact import FractureContact
 from eda.assembly.contact.rules import ContactRules
 from eda.assembly.proposals import Docking, FlowSamples, Proposer
@@ -20,7 +20,7 @@ class FractureRegime:
 
     def __init__(self, calibrations: Calibrations) -> None:
         self.contact: ContactRules = FractureContact()
-        self.confidence: Confidence = FractureConfidence(
+        self.confidence: ConfidenceEstimator = FractureConfidence(
             joint=calibrations["joint"], piece=calibrations["piece"], assembly=calibrations["assembly"]
         )
 

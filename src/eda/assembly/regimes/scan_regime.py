@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eda.assembly.confidence import Confidence, ScanConfidence
+from eda.assembly.confidence import ConfidenceEstimator, ScanConfidence
 from eda.assembly.contact.rules import ContactRules
 from eda.assembly.contact.scan_contact import ScanContact
 from eda.assembly.proposals import Docking, FlowSamples, KissMatcher, Proposer, kiss_matcher
@@ -20,7 +20,7 @@ class ScanRegime:
 
     def __init__(self, calibrations: Calibrations) -> None:
         self.contact: ContactRules = ScanContact(calibrations["joint"])
-        self.confidence: Confidence = ScanConfidence()
+        self.confidence: ConfidenceEstimator = ScanConfidence()
 
     def proposers(self, docking: Docking | None) -> tuple[Proposer, ...]:
         """Matches, and samples, which are already refined: to look further would pull them off a small overlap."""

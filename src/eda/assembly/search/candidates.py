@@ -34,7 +34,7 @@ def find_assemblies(problem: Problem, regime: AssemblyRegime, config: RankConfig
     budget.report(Stage.DOCK, 0.0)
     if config.docking is None or not regime.redocks or len(evidence) == 2:
         return grown
-    best = [grown[[k]] for k in range(min(config.repaired, len(grown)))]
+    best = [grown[[k]] for k in range(min(config.repairs, len(grown)))]
     rounds = len(evidence) + 2
     better = [repair(evidence, one, config.joints, config.docking, rounds=rounds, budget=budget) for one in best]
     return Assemblies.cat([*better, grown])

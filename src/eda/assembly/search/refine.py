@@ -77,7 +77,7 @@ def _linearize(
     JTJ, JTr = np.zeros((count, num_pieces, num_pieces, 6, 6)), np.zeros((count, num_pieces, 6))
     for i in range(num_pieces):
         for j in range(num_pieces):
-            near = np.flatnonzero(placed[:, i] & placed[:, j] & _near(evidence, centers, i, j, radius))
+            near = np.flatnonzero(placed[:, i] & placed[:, j] & _is_near(evidence, centers, i, j, radius))
             if i == j or not len(near):
                 continue
             for mine, theirs in zip(evidence.patches[i], evidence.patches[j], strict=True):
@@ -91,7 +91,7 @@ def _linearize(
     return JTJ.swapaxes(2, 3).reshape(count, size, size), JTr.reshape(count, size)
 
 
-def _near(evidence: Evidence, centers: np.ndarray, i: int, j: int, radius: float) -> np.ndarray:
+def _is_near(evidence: Evidence, centers: np.ndarray, i: int, j: int, radius: float) -> np.ndarray:
     """(K,) in which assemblies the spheres around two pieces come near each other."""
     reach = evidence.fragments[i].radius + evidence.fragments[j].radius + radius
     return np.square(centers[:, i] - centers[:, j]).sum(axis=1) < reach**2

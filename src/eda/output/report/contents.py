@@ -106,14 +106,9 @@ def _report_pieces(pieces: Sequence[InputPiece]) -> list[ReportPiece]:
 
 
 def _note(assembly: Assembly) -> str:
-    """What the reader of a report must not miss; empty if there is nothing."""
-    notes = []
-    if assembly.is_empty:
-        others = " except those that were pinned" if assembly.pinned else ""
-        notes.append(f"No piece could be placed{others}: no fit was found. The pieces are drawn side by side.")
-    if assembly.stopped:
-        notes.append("The time limit was reached: this is the best result found until then.")
-    return " ".join(notes)
+    """What must not be missed, in words."""
+    drawn = ["The pieces are drawn side by side."] if assembly.is_empty else []
+    return " ".join([*assembly.notes, *drawn])
 
 
 def _facts(assembly: Assembly) -> dict[str, str]:

@@ -97,7 +97,7 @@ class NetworkConfig:
         return self.spacing * self.ratio ** (-level / 2)
 
 
-def upgraded_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a network that an older Eda may have written, in the words of this one. Raises `InputError`."""
     current = dict(settings)
     gone = {name: current.pop(name) for name in ("pair_width", "pair_level", "pair_layers") if name in current}
