@@ -352,7 +352,7 @@ class Eda(nn.Module):
             raise InputError(f"{file.path}: the config of this model cannot be used: {error}") from error
         if isinstance(config.network, NetworkConfig):
             # A model that has shapes but no memory, so that no file can ask for more memory than it fills.
-            with torch.device("meta"):
+            with torch.device("meta"), file.limit_network():
                 file.check_shapes(Eda(config).state_dict())
         try:
             model = Eda(config)

@@ -6,20 +6,26 @@ Nothing in a file is ever executed, and nothing here knows what the config means
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialize
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from eda.atomic import write_atomically
 from eda.errors import InputError
+from eda.tensor_file import tensor_file_bytes, with_metadata
 
 FILE_VERSION = 2  # 1: the config names no regime, and there are no calibrations
+
+MAX_TENSORS = 100_000  # of a file: ten times as many as the largest network has
+MIN_LIMIT = 1_000  # tensors that the config of any file may ask for before they are compared with the file
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,31 @@ class ModelFile:
                 f"{self.path}: weights and config do not belong together ({len(wrong)} differ, e.g. {wrong[0]})"
             )
 
+    @contextmanager
+    def limit_network(self) -> Iterator[None]:
+        """While a network is built without memory: stop with an `InputError` once it is far larger than the file.
+
+        So a small file cannot ask for much work. What is only a little too large is left to `check_shapes`.
+        """
+        most = max(MIN_LIMIT, 2 * len(self.weights))
+        builder, names = threading.get_ident(), set[tuple[int, str]]()
+
+        def count(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
+            if weight is None or threading.get_ident() != builder:
+                return
+            names.add((id(module), name))
+            if len(names) > most:
+                raise InputError(
+                    f"{self.path}: weights and config do not belong together: the config asks for more than "
+                    f"{most:,} tensors, but there are {len(self.weights):,}"
+                )
+
+        handle = register_module_parameter_registration_hook(count)
+        try:
+            yield
+        finally:
+            handle.remove()
+
 
 def write_model_file(
     path: Path,
@@ -53,13 +84,12 @@ def write_model_file(
     """Write the file as a whole or not at all; floating point weights in another precision, if one is given."""
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist")
-    metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config)}
+    metadata = {"format": "eda", "version": str(FILE_VERSION), "config": json.dumps(config, sort_keys=True)}
     if calibration is not None:
-        metadata["calibration"] = json.dumps(calibration)
-    # Cloned, because safetensors refuses weights that share memory, as tied ones do.
-    copies = {name: _cast(tensor.detach().cpu(), dtype).clone().contiguous() for name, tensor in weights.items()}
-    _check_finite(copies, f"{path}: not saved")
-    write_atomically(path, serialize(copies, metadata))
+        metadata["calibration"] = json.dumps(calibration, sort_keys=True)
+    cast = {name: _cast(tensor.detach(), dtype) for name, tensor in weights.items()}
+    _check_finite(cast, f"{path}: not saved")
+    write_atomically(path, tensor_file_bytes(cast, metadata))
 
 
 def read_model_file(path: Path) -> ModelFile:
@@ -79,13 +109,8 @@ def rewrite_header(path: Path, entries: Mapping[str, Any]) -> None:
     """Set entries of a model file's header. The bytes of the weights stay the same."""
     metadata, _ = _read(path, ())
     _header_of(metadata, path)  # raises for what is not a model
-    metadata |= {name: json.dumps(values) for name, values in entries.items()}
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    table = {**json.loads(content[8 : 8 + length]), "__metadata__": metadata}
-    header = json.dumps(table, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)  # safetensors aligns its data
-    write_atomically(path, len(header).to_bytes(8, "little") + header + content[8 + length :])
+    metadata |= {name: json.dumps(values, sort_keys=True) for name, values in entries.items()}
+    write_atomically(path, with_metadata(path.read_bytes(), metadata))
 
 
 def _read(path: Path, names: Collection[str] | None = None) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -94,7 +119,10 @@ def _read(path: Path, names: Collection[str] | None = None) -> tuple[dict[str, s
         raise InputError(f"{path}: {'a folder, not a model file' if path.is_dir() else 'no such model file'}")
     try:
         with safe_open(path, framework="pt") as file:
-            wanted = file.keys() if names is None else names
+            stored = file.keys()
+            if len(stored) > MAX_TENSORS:
+                raise InputError(f"{path}: {len(stored):,} tensors, but a model file may have {MAX_TENSORS:,}")
+            wanted = stored if names is None else names
             return file.metadata() or {}, {name: _cast(file.get_tensor(name), torch.float32) for name in wanted}
     except SafetensorError as error:
         raise InputError(f"{path}: not a model, or an incomplete one ({error}); fetch it again") from error

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from disks import full_disk
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.commands import run_command
 from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
 from typer.testing import CliRunner
 
@@ -22,8 +25,9 @@ import eda.cli
 import eda.train
 from eda import Eda, InputError
 from eda.data import Dataset
+from eda.folder_lock import FolderLock
 from eda.recipes import RECIPES
-from eda.train import TrainConfig
+from eda.train import Ranks, TrainConfig, Watcher
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 STATE = "state.safetensors"
@@ -92,8 +96,9 @@ def interrupted(dataset, killed) -> Path:
     """The same folder, after the run has gone on and was interrupted."""
     saved, reached = progress_of(killed)["step"], max(logged_steps(killed))
     code, said, complaints = sent_after(long_run(dataset, killed), killed, reached + 2, signal.SIGINT)
-    assert (code, complaints) == (0, ""), "it ends cleanly"
+    assert (code, complaints) == (4, ""), "stopped, neither done nor failed"
     assert f"resuming at step {saved} of 25" in said
+    assert "of 25; run the same command again to go on" in said.splitlines()[-1]
     return killed
 
 
@@ -122,7 +127,12 @@ def test_a_run_that_was_killed_and_interrupted_ends_in_the_same_bits(dataset, in
 def no_training(monkeypatch) -> list[TrainConfig]:
     """Training does nothing; gives the configs that it was called with."""
     calls: list[TrainConfig] = []
-    monkeypatch.setattr(eda.train, "train", lambda config, folder, ranks, watcher: calls.append(config))
+
+    def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> SimpleNamespace:
+        calls.append(config)
+        return SimpleNamespace(done=True)
+
+    monkeypatch.setattr(eda.train, "train", train)
     return calls
 
 
@@ -194,6 +204,144 @@ def test_a_record_of_another_form_is_an_input_error(dataset, tmp_path, no_traini
 def test_a_folder_that_cannot_be_made_is_an_input_error(dataset, tmp_path):
     (tmp_path / "file").write_bytes(b"mine")
     error = invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path / "file" / "run").exception
+    assert isinstance(error, InputError)
+    assert str(error).startswith(f"{tmp_path / 'file' / 'run'}: cannot be created")
+
+
+# -- one run at a time -------------------------------------------------------------------------------------
+
+
+def test_a_folder_in_which_another_run_works_is_refused(dataset, tmp_path):
+    (tmp_path / "run").mkdir()
+    words = words_for(dataset, tmp_path / "run", steps=1)
+    with FolderLock(tmp_path / "run"):
+        result = run_command(*words)
+        assert (result.returncode, list((tmp_path / "run").iterdir())) == (2, [])
+        assert result.stderr.count("\n") == 1
+        assert f"{tmp_path / 'run'}: another process ({os.getpid()}) is writing there" in result.stderr
+    assert invoke(*words).exit_code == 0
+
+
+def test_a_run_keeps_others_out_of_its_folder_until_it_ends(dataset, tmp_path, monkeypatch):
+    tried = []
+
+    def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> SimpleNamespace:
+        with pytest.raises(InputError, match="is writing there"), FolderLock(folder):
+            pass
+        tried.append(folder)
+        return SimpleNamespace(done=True)
+
+    monkeypatch.setattr(eda.train, "train", train)
+    assert invoke(*words_for(dataset, tmp_path / "run", steps=1)).exit_code == 0
+    assert tried == [tmp_path / "run"]
+    with FolderLock(tmp_path / "run"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["run"], "the lock leaves nothing behind"
+
+
+def test_what_killed_runs_left_half_written_is_removed(dataset, tmp_path, no_training):
+    left = tmp_path / f".{STATE}.12345.eda-partial"
+    left.write_bytes(b"half")
+    (tmp_path / "notes.partial").write_bytes(b"mine")
+    assert invoke("train", "kitti-3", "--data", dataset.folders[0], "--out", tmp_path).exit_code == 0
+    assert not left.exists()
+    assert (tmp_path / "notes.partial").exists()
+
+
+# -- damage and full disks ---------------------------------------------------------------------------------
+
+
+def flip_last_bit(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_a_damaged_state_is_reported_and_the_one_before_is_used(dataset, tmp_path):
+    """After steps 3 and 4 were saved: step 4 is made again, to the same bits."""
+    words = words_for(dataset, tmp_path, steps=4)
+    assert invoke(*words).exit_code == 0
+    good = (tmp_path / STATE).read_bytes()
+    flip_last_bit(tmp_path / STATE)
+    result = invoke(*words)
+    assert result.exit_code == 0, result.exception
+    assert f"{STATE} is damaged; went back to the state before it, of step 3" in result.output
+    logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [entry for entry in logged if "damaged" in entry] == [{"step": 3, "damaged": STATE}]
+    assert (tmp_path / STATE).read_bytes() == good
+
+
+def test_two_damaged_states_are_an_input_error_and_stay(dataset, tmp_path):
+    words = words_for(dataset, tmp_path, steps=4)
+    assert invoke(*words).exit_code == 0
+    states = [tmp_path / STATE, tmp_path / "state.before.safetensors"]
+    for path in states:
+        flip_last_bit(path)
+    error = invoke(*words).exception
+    assert isinstance(error, InputError)
+    assert "the saved state is damaged" in str(error)
+    assert all(path.is_file() for path in states)
+
+
+# File -> the state that is there when it cannot be written: validation and the log come with every step.
+UNWRITABLE = {
+    STATE: None,
+    "model.safetensors": 3,
+    "config.json": None,
+    "assemblies-0000002.png": None,
+    "assemblies-0000004.png": 3,
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_a_full_disk_is_told_in_a_sentence_and_the_run_goes_on_later(dataset, tmp_path, monkeypatch, name):
+    words = words_for(
+        dataset, tmp_path / "run", "--validation", dataset.folders[0], "--set", "watch.validate_every=2",
+        "--set", "watch.validation_puzzles=1", "--set", "watch.validation_steps=1", steps=5,
+    )  # fmt: skip
+    write = Path.write_bytes
+
+    def write_or_fail(self: Path, content: bytes) -> int:
+        return (full_disk if self.name.startswith(f".{name}.") else write)(self, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", write_or_fail)
+        result = invoke(*words)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit), result.exception
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith(f"eda: {tmp_path / 'run'}")
+    assert "cannot be written (No space left on device)" in sentence
+    assert sentence.endswith("free some space and run the same command again")
+    saved = UNWRITABLE[name]
+    assert (tmp_path / "run" / STATE).is_file() == (saved is not None)
+    assert saved is None or progress_of(tmp_path / "run")["step"] == saved
+    assert not list((tmp_path / "run").glob(".*"))
+    assert invoke(*words).exit_code == 0
+    assert progress_of(tmp_path / "run")["step"] == 5
+
+
+def test_a_log_on_a_full_disk_is_told_in_a_sentence(dataset, tmp_path):
+    (tmp_path / "log.jsonl").symlink_to("/dev/full")
+    result = invoke(*words_for(dataset, tmp_path, steps=5))
+    assert result.exit_code == 1
+    assert f"eda: {tmp_path / 'log.jsonl'}: cannot be written (No space left on device)" in result.stderr
+
+
+def test_a_terminal_on_a_full_disk_is_told_in_a_sentence(dataset, tmp_path):
+    words = [sys.executable, "-m", "eda.cli", *words_for(dataset, tmp_path, steps=5)]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(words, env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 1
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith("eda: standard output: cannot be written (No space left on device)")
+
+
+def test_a_folder_that_may_not_be_written_to_is_an_input_error(dataset, tmp_path, monkeypatch):
+    def forbidden(self: Path, content: bytes) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "write_bytes", forbidden)
+    error = invoke(*words_for(dataset, tmp_path, steps=1)).exception
     assert isinstance(error, InputError)
     assert "cannot be used as the folder of a run" in str(error)
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from eda import InputError
+from eda.train import WriteError
 from eda.train.checkpoint import LAST, PREVIOUS, load_state, save_state
 
 
@@ -42,9 +43,9 @@ class Trained:
         save_state(folder, *self.parts, {"step": self.step, "used": 2 * self.step})
 
     def load(self, folder: Path) -> dict[str, int] | None:
-        progress = load_state(folder, *self.parts)
-        self.step = progress["step"] if progress else 0
-        return progress
+        restored = load_state(folder, *self.parts)
+        self.step = restored.progress["step"] if restored else 0
+        return restored.progress if restored else None
 
     def numbers(self) -> list[torch.Tensor]:
         states = self.optimizer.state_dict()["state"]
@@ -162,18 +163,66 @@ def test_a_damaged_state_alone_is_an_input_error(folder, present):
         Trained().load(folder)
 
 
+def flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
+
+
+def test_a_flipped_bit_anywhere_falls_back_to_the_state_before(folder):
+    good = (folder / LAST).read_bytes()
+    header = 8 + int.from_bytes(good[:8], "little")
+    loaded = Trained()
+    for at in [*range(0, header, 3), *range(header, len(good), 11), len(good) - 1]:
+        (folder / LAST).write_bytes(flipped(good, at))
+        restored = load_state(folder, *loaded.parts)
+        assert restored.progress == {"step": 2, "used": 4}, f"byte {at} of {len(good)}"
+        assert restored.damaged == (folder / LAST,)
+    assert same(loaded, Trained().go(2))
+    (folder / LAST).write_bytes(good)
+    assert load_state(folder, *loaded.parts).damaged == ()
+    assert same(loaded, Trained().go(3))
+
+
+def test_a_flipped_bit_in_both_states_is_an_input_error(folder):
+    for name in (LAST, PREVIOUS):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(flipped(content, len(content) - 1))
+    with pytest.raises(InputError, match=f"damaged; delete {LAST} and {PREVIOUS}"):
+        Trained().load(folder)
+
+
+def test_a_state_of_before_there_were_checksums_is_read(folder):
+    tensors = load_file(folder / LAST)
+    save_file(tensors, folder / LAST, {"format": "eda-training", "progress": '{"step": 3, "used": 6}'})
+    loaded = Trained()
+    assert loaded.load(folder) == {"step": 3, "used": 6}
+    assert same(loaded, Trained().go(3))
+
+
+def test_equal_states_are_equal_in_bytes(tmp_path):
+    found = set()
+    for number in range(8):
+        (tmp_path / str(number)).mkdir()
+        trained = Trained().go(2)
+        progress = [("step", 2), ("used", 4)]
+        save_state(tmp_path / str(number), *trained.parts, dict(progress if number % 2 else progress[::-1]))
+        found.add((tmp_path / str(number) / LAST).read_bytes())
+    assert len(found) == 1
+
+
 # -- a full disk, and a kill -------------------------------------------------------------------------------
 
 
 def saving_fails(trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", full_disk)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(WriteError, match=f"{LAST}: cannot be written .No space left.*free some space and run"):
             trained.save(folder)
 
 
 def test_a_full_disk_keeps_the_last_good_state(folder, monkeypatch):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
     saving_fails(Trained().go(4), folder, monkeypatch)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before, "also the one before the last"
     loaded = Trained()
     assert loaded.load(folder) == {"step": 3, "used": 6}
     assert same(loaded, Trained().go(3))

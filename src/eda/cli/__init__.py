@@ -39,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Assemble rigid 3D pieces, such as the fragments of a broken object or overlapping scans.",
     epilog="Exit codes: 0 done, 1 a check failed or an unforeseen error, 2 bad input, 3 no piece could be placed, "
-    "130 interrupted, 143 terminated.",
+    "4 training was stopped before its last step, 130 interrupted, 143 terminated.",
 )
 
 

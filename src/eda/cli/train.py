@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from eda.cli import failures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +21,9 @@ if TYPE_CHECKING:
     from eda.data import Example
     from eda.lie import SE3
     from eda.pieces import Puzzle
-    from eda.train import TrainConfig
+    from eda.train import Ranks, TrainConfig
+
+STOPPED = 4  # the exit code of a run that a signal ended before its last step
 
 
 def train(
@@ -36,15 +42,17 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if available.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Number of CPU threads.")] = None,
 ) -> None:
-    """Train a model. Run the same command again to resume. On several devices: `torchrun -m eda.cli train ...`."""
+    """Train a model. Run the same command again to resume. On several devices: `torchrun -m eda.cli train ...`.
+
+    Ctrl-C, or SIGTERM, ends the run after the current step, with its state saved, and exit code 4.
+    """
     if recipe == "list":
         _list_recipes()
         return
     import torch
 
     from eda.errors import InputError
-    from eda.train import Watcher, join
-    from eda.train import train as run_training
+    from eda.train import WriteError
 
     if folder is None:
         raise InputError("no folder for the run: give one with --out")
@@ -54,18 +62,45 @@ def train(
     given = [f"{name}={place}" for name, place in places.items() if place]
     config = _config_of(recipe, [*given, *(settings or [])])
     _check_readable(config)
-    with join(device) as ranks:
-        if ranks.rank == 0:
-            _claim(folder, config)
+    try:
+        done = _run(config, folder, device)
+    except WriteError as error:
+        if failures.debug.get():
+            raise
+        print(f"eda: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error
+    if not done:
+        raise typer.Exit(STOPPED)
+
+
+def _run(config: TrainConfig, folder: Path, device: str | None) -> bool:
+    """Train in this process, one of several or alone. Returns whether the last step was made."""
+    from eda.train import Watcher, join
+    from eda.train import train as run_training
+
+    with join(device) as ranks, _claimed(folder, config, ranks):
         reports = ranks.rank == 0
         watcher = Watcher(
             config,
             folder if reports else None,
-            (lambda line: print(line, flush=True)) if reports else (lambda line: None),
+            _print if reports else (lambda line: None),
             _validation_examples(config) if reports else (),
             _draw,
         )
-        run_training(config, folder, ranks, watcher)
+        return run_training(config, folder, ranks, watcher).done
+
+
+def _print(line: str) -> None:
+    from eda.train import WriteError, writing
+
+    try:
+        with writing(Path("standard output")):
+            print(line, flush=True)
+    except WriteError:
+        # The line is still in the buffer; without this, Python would fail again on it when it ends.
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        raise
 
 
 def _config_of(recipe: str, settings: list[str]) -> TrainConfig:
@@ -100,10 +135,29 @@ def _list_recipes() -> None:
         typer.echo(f"{name:16} {summary}")
 
 
+@contextmanager
+def _claimed(folder: Path, config: TrainConfig, ranks: Ranks) -> Iterator[None]:
+    """Keep other commands out of the folder while the first process of a run works in it, and make it ready."""
+    from eda.atomic import remove_partial_files
+    from eda.folder_lock import FolderLock
+    from eda.train import writing
+
+    if ranks.rank != 0:
+        yield
+        return
+    with ExitStack() as stack:
+        with writing(folder):
+            stack.enter_context(FolderLock(folder))
+            _claim(folder, config)
+            remove_partial_files(folder)
+        yield
+
+
 def _claim(folder: Path, config: TrainConfig) -> None:
     """Create the folder and write the config into it. A run is resumed only with the config that it started with."""
     from eda.atomic import write_atomically
     from eda.errors import InputError
+    from eda.train import is_disk_full
 
     record, values = folder / "config.json", _plain(config)
     try:
@@ -112,7 +166,7 @@ def _claim(folder: Path, config: TrainConfig) -> None:
             _check_same(_recorded(json.loads(record.read_bytes())["config"], folder), values, folder)
         write_atomically(record, json.dumps({"config": values, **_environment()}, indent=2).encode())
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
+        if isinstance(error, InputError) or is_disk_full(error):
             raise
         raise InputError(f"{folder}: cannot be used as the folder of a run ({error})") from error
 

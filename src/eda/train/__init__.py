@@ -4,6 +4,7 @@ from eda.train.config import DataConfig, OptimizerConfig, TrainConfig, WatchConf
 from eda.train.loop import Run, train
 from eda.train.ranks import Ranks, join
 from eda.train.watch import Watcher
+from eda.train.writing import WriteError, is_disk_full, writing
 
 __all__ = [
     "DataConfig",
@@ -13,7 +14,10 @@ __all__ = [
     "TrainConfig",
     "WatchConfig",
     "Watcher",
+    "WriteError",
+    "is_disk_full",
     "join",
     "overridden",
     "train",
+    "writing",
 ]

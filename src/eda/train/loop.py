@@ -31,6 +31,7 @@ from eda.train.checkpoint import load_state, save_state
 from eda.train.config import OptimizerConfig, TrainConfig
 from eda.train.ranks import Ranks
 from eda.train.watch import Step, Watcher, loss_names
+from eda.train.writing import writing
 
 MODEL_FILE = "model.safetensors"
 
@@ -82,6 +83,7 @@ class Run:
         )
         self.loader = self._loader()
         self.step = self.used = 0  # steps made; batches used, more than one a step after a rollback
+        self.damaged: tuple[Path, ...] = ()  # states that the last `resume` passed over
         self.resume()
 
     def _distributed(self, objective: nn.Module) -> nn.Module:
@@ -104,16 +106,27 @@ class Run:
 
     def resume(self) -> None:
         """Restore the last good state on disk, if there is one."""
-        progress = load_state(self.folder, self.model, self.average, self.optimizer)
-        if progress:
-            self.step, self.used = progress["step"], progress["used"]
+        restored = load_state(self.folder, self.model, self.average, self.optimizer)
+        if restored is None:
+            return
+        self.step, self.used = restored.progress["step"], restored.progress["used"]
+        self.damaged = restored.damaged
+        if self.ranks.rank == 0:
+            for file in restored.damaged:
+                file.unlink(missing_ok=True)  # or the next save would replace the good one by it
 
     def save(self) -> None:
-        """Write the state, and the averaged weights as a model file."""
+        """Write the state, and the averaged weights as a model file. Raises `WriteError`."""
         if self.ranks.rank == 0:
             progress = {"step": self.step, "used": self.used}
             save_state(self.folder, self.model, self.average, self.optimizer, progress)
-            self.averaged.save(self.folder / MODEL_FILE)
+            with writing(self.folder / MODEL_FILE):
+                self.averaged.save(self.folder / MODEL_FILE)
+
+    @property
+    def done(self) -> bool:
+        """Whether the last step of the config is made."""
+        return self.step >= self.config.optimizer.steps
 
     @property
     def averaged(self) -> Eda:
@@ -181,8 +194,9 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
     batches = run.loader.batches(run.used)
     failed = 0
     watcher.begin(run.step, config.optimizer.steps)
+    watcher.report_damage(run.damaged, run.step)
     with _stop_on_signal() as asked_to_stop:
-        while run.step < config.optimizer.steps and not ranks.any(asked_to_stop[0]):
+        while not run.done and not ranks.any(asked_to_stop[0]):
             start = time.perf_counter()
             made = run.advance(batches)
             trouble = watcher.trouble(made)
@@ -193,6 +207,7 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
                 used = run.used
                 run.resume()
                 run.used = used  # the batches that led there are not tried again
+                watcher.report_damage(run.damaged, run.step)
                 watcher.report_trouble(trouble, run.step)
                 continue
             run.accept()
@@ -203,6 +218,8 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
             if run.step % config.watch.validate_every == 0:
                 watcher.validate(run.step, run.averaged)
     run.save()
+    if not run.done:
+        watcher.report_stop(run.step)
     return run
 
 

@@ -5,7 +5,6 @@ All processes of a run have a `Watcher`; those that do not report have no folder
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import deque
@@ -26,6 +25,8 @@ from eda.model_config import EdaConfig
 from eda.nn import NetworkConfig
 from eda.pieces import Puzzle
 from eda.train.config import TrainConfig
+from eda.train.log import RunLog
+from eda.train.writing import writing
 
 # A step is rejected when its loss is this many times the median of the last `_WINDOW` steps.
 SPIKE = 20.0
@@ -34,6 +35,8 @@ _WINDOW = 200
 # Puzzles, sampled poses and where the picture goes -> the picture, (height, width, 3) bytes.
 Draw = Callable[[Sequence[Puzzle], Sequence[SE3], Path], np.ndarray]
 MAX_DRAWN = 4  # puzzles in a picture
+
+_BOARD = "tensorboard"
 
 
 def loss_names(config: EdaConfig) -> tuple[str, ...]:
@@ -62,6 +65,7 @@ class Watcher:
         draw: Draw | None = None,
     ) -> None:
         self._config, self._folder, self._say, self._draw = config, folder, say, draw
+        self._entries = RunLog(folder) if folder else None
         self._names = loss_names(config.model)
         self._examples = list(examples)
         self._recent: deque[float] = deque(maxlen=_WINDOW)
@@ -93,6 +97,16 @@ class Watcher:
         self._recent.clear()
         self._say(f"trouble: {trouble}; went back to step {step:,}")
         self._log({"step": step, "trouble": trouble})
+
+    def report_damage(self, files: Sequence[Path], step: int) -> None:
+        """Report that newer states could not be used, so that the run went back to an earlier step."""
+        for file in files:
+            self._say(f"{file.name} is damaged; went back to the state before it, of step {step:,}")
+            self._log({"step": step, "damaged": file.name})
+
+    def report_stop(self, step: int) -> None:
+        """Report that a signal ended the run before its last step."""
+        self._say(f"stopped at step {step:,} of {self._total:,}; run the same command again to go on")
 
     def stepped(self, step: int, made: Step, seconds: float, waited: float) -> None:
         """Report a step that was made; `waited` are the seconds spent waiting for data since the run started."""
@@ -129,19 +143,24 @@ class Watcher:
         self._say(f"{step:7,} validation: " + ", ".join(f"{name} {value:.1f}" for name, value in summary.items()))
         self._log({"step": step, "validation": summary})
         if self._draw and self._folder:
-            picture = self._draw(puzzles[:MAX_DRAWN], sampled[:MAX_DRAWN], self._folder / f"assemblies-{step:07d}.png")
+            path = self._folder / f"assemblies-{step:07d}.png"
+            with writing(path):
+                picture = self._draw(puzzles[:MAX_DRAWN], sampled[:MAX_DRAWN], path)
             if self._board:
                 self._board.add_image("assemblies", picture, step, dataformats="HWC")
 
     def _log(self, entry: dict[str, Any]) -> None:
-        if self._folder:
-            with (self._folder / "log.jsonl").open("a") as file:
-                file.write(json.dumps(entry) + "\n")
-        if self._board:
-            for name, value in entry.items():
-                for key, number in value.items() if isinstance(value, dict) else [(name, value)]:
-                    if name != "step" and not isinstance(number, str):
-                        self._board.add_scalar(key if key == name else f"{name}/{key}", number, entry["step"])
+        if self._entries:
+            self._entries.append(entry)
+        if self._board and self._folder:
+            with writing(self._folder / _BOARD):
+                self._add_scalars(entry)
+
+    def _add_scalars(self, entry: dict[str, Any]) -> None:
+        for name, value in entry.items():
+            for key, number in value.items() if isinstance(value, dict) else [(name, value)]:
+                if name != "step" and not isinstance(number, str):
+                    self._board.add_scalar(key if key == name else f"{name}/{key}", number, entry["step"])
 
 
 def _summary(errors: list[float], puzzles: list[Puzzle]) -> dict[str, float]:
@@ -162,7 +181,8 @@ def _tensorboard(folder: Path | None) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(folder / "tensorboard")
+    with writing(folder / _BOARD):
+        return SummaryWriter(folder / _BOARD)
 
 
 def _clock(seconds: float) -> str:
