@@ -38,7 +38,7 @@ outward = [n if is_outward else None for n, is_outward in zip(normals, oriented,
 config = AssembleConfig(samples=8, steps=5) if options.quick else AssembleConfig()
 assembly = assemble(points, outward, names=[piece.name for piece in pieces], config=config)
 
-print(f"{assembly.best.placed.sum()} of {len(pieces)} pieces placed, {assembly.best.probability:.0%} sure")
+print(f"{assembly.best.placed.sum()} of {len(pieces)} pieces placed, probability {assembly.best.probability:.0%}")
 for name, pose in zip(assembly.names, assembly.best.poses, strict=True):
     print(name, np.round(pose, 3).tolist())  # the motion of this file, in its own units
 if options.out:

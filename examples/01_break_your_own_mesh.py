@@ -39,7 +39,7 @@ truth[:, :3, :3] = turns.transpose(0, 2, 1)
 config = AssembleConfig(samples=8, steps=5) if options.quick else AssembleConfig()
 assembly = assemble(scattered, directions, config=config)
 
-print(f"{assembly.best.placed.sum()} pieces placed, {assembly.best.probability:.0%} sure")
+print(f"{assembly.best.placed.sum()} pieces placed, probability {assembly.best.probability:.0%}")
 if assembly.best.placed.sum() > 1:
     degrees, distance = assembly.compare(truth)
     print(f"off by {degrees:.1f} degrees and {distance:.1%} of the size, over all pairs of placed pieces")

@@ -32,6 +32,6 @@ print("the foot is where it was put:", np.allclose(foot, stand))
 if assembly.best.placed[1]:
     # The pieces came in their true places, so the head belongs where the foot's motion takes it.
     off = np.degrees(Rotation.from_matrix(stand[:3, :3].T @ head[:3, :3]).magnitude())
-    print(f"the head was found {off:.1f} degrees from where it belongs, {assembly.best.confidence[1]:.0%} sure")
+    print(f"the head was found {off:.1f} degrees from where it belongs, confidence {assembly.best.confidence[1]:.0%}")
 else:
     print("no place was found for the head")

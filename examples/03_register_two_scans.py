@@ -1,7 +1,7 @@
 """Register two scans that overlap: the motion that brings the second to the first.
 
 Scans show the same surface, instead of meeting at a break. No model is needed: features of the surface that both saw
-are matched (`pip install '.[scan]'`), and what matches is refined and judged by how well the surfaces agree.
+are matched (`pip install '.[scan]'`), and the resulting poses are refined, and scored by how well the surfaces agree.
 The model for scans of rooms, "scan-small", would add its samples: give it in place of "none". Without, a bust, a
 chair and a hammer come out right; a mug and a teapot, which look alike from both sides, about half a turn off.
 
@@ -29,7 +29,7 @@ sides = [points[:, 0] < np.quantile(points[:, 0], 0.67), points[:, 0] > np.quant
 rng = np.random.default_rng(0)
 seen = [np.flatnonzero(side & (rng.random(len(points)) < 0.6)) for side in sides]  # not the same points of it
 
-turn = Rotation.random(random_state=1).as_matrix()  # the second scan lies in a frame of its own
+turn = Rotation.random(random_state=1).as_matrix()  # the second scan has another frame
 scans = [points[seen[0]], points[seen[1]] @ turn.T]
 directions = [normals[seen[0]], normals[seen[1]] @ turn.T]
 
@@ -38,5 +38,5 @@ assembly = assemble(scans, directions, model="none")
 first, second = assembly.best.poses
 motion = np.linalg.inv(first) @ second  # from the second scan's frame to the first one's
 off = np.degrees(Rotation.from_matrix(motion[:3, :3] @ turn).magnitude())
-print(f"matched without a model in {assembly.seconds:.0f} s, {assembly.best.probability:.0%} sure")
+print(f"matched without a model in {assembly.seconds:.0f} s, probability {assembly.best.probability:.0%}")
 print(f"the second scan lies {off:.1f} degrees from where it belongs")

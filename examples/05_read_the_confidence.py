@@ -26,10 +26,10 @@ for rank, alternative in enumerate(assembly.alternatives, start=1):
     left_over = ", ".join(assembly.names[i] for i in alternative.unplaced) or "nothing"
     print(f"{rank}. score {alternative.score:.2f}, right with {alternative.probability:.0%}, left over: {left_over}")
 
-# Of the best, every piece and every joint has a confidence of its own: what to glue first, and what to look at again.
+# In the best one, every piece and every joint has a confidence: what to glue first, and what to look at again.
 best = assembly.best
 for i, name in enumerate(assembly.names):
-    print(f"{name}: " + (f"{best.confidence[i]:.0%} sure of its place" if best.placed[i] else "fits nowhere"))
+    print(f"{name}: " + (f"confidence {best.confidence[i]:.0%}" if best.placed[i] else "fits nowhere"))
     for j in range(i):
         if best.joints[i, j]:
-            print(f"  touches {assembly.names[j]}, {best.joints[i, j]:.0%} sure")
+            print(f"  touches {assembly.names[j]}, confidence {best.joints[i, j]:.0%}")

@@ -22,7 +22,7 @@ model = Eda.load("fracture-small")
 settings = FractureConfig(min_pieces=2, max_pieces=2, kinds=("rough",))
 example = FractureSource(settings, seed=3, shapes=("stone",))[0]
 example = example.downsample(model.config.num_points)  # as many points as it was trained with, evenly spaced
-puzzle = example.puzzle()  # pieces, each in a frame of its own, and the poses that assemble them
+puzzle = example.puzzle()  # pieces, each in its own frame, and the poses that assemble them
 
 # The flow carries noise to assemblies: all samples at once, poses of shape (steps + 1, samples, pieces).
 samples, steps = (4, 4) if options.quick else (32, 20)

@@ -3,7 +3,11 @@
 import importlib
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from collections import defaultdict
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +23,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted(
     [
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")),
+        *(ROOT / "src" / "eda" / "weights").glob("*.md"),
         *(path for path in DOCS.rglob("*.md") if not {"_build", "api"} & set(path.relative_to(DOCS).parts)),
     ]
 )
-
-UNWRAPPED = {DOCS / "paper.md", DOCS / "evaluate.md"}  # their lines are not short yet
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -79,17 +82,49 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     assert len(names) > 1
 
 
+def test_the_python_of_the_page_on_evaluating_runs():
+    """With one puzzle instead of many."""
+    (snippet,) = blocks(DOCS / "evaluate.md", "python")
+    assert "pieces=2-8,puzzles=200," in snippet
+    names = {}
+    exec(compile(snippet.replace("pieces=2-8,puzzles=200,", "pieces=2-2,puzzles=1,"), "evaluate.md", "exec"), names)
+    assert names["report"]["puzzles"] == 1
+
+
 def test_no_python_is_left_untested():
-    tested = {DOCS / "assemble.md", DOCS / "guides" / "other_programs.md", *ALONE}
+    tested = {DOCS / "assemble.md", DOCS / "evaluate.md", DOCS / "guides" / "other_programs.md", *ALONE}
     assert {page for page in PAGES if blocks(page, "python", "py")} == tested
 
 
-def commands(page: Path) -> list[list[str]]:
-    """The words of every `eda` command in the shell blocks of a page, without those that have shell variables."""
+def shell_lines(page: Path) -> list[list[str]]:
+    """The words of every line in the shell blocks of a page, without comments."""
     lines = [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").splitlines()]
-    words = [shlex.split(line, comments=True) for line in lines]
-    named = [line[1:] for line in words if line and line[0] == "eda" and not any("$" in word for word in line)]
+    return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words after `eda` of every command of a page, without those that have shell variables, and no plugins."""
+    named = [line[1:] for line in shell_lines(page) if line[0] == "eda" and not any("$" in word for word in line)]
     return [line[2:] if line[0] == "--plugin" else line for line in named]
+
+
+@pytest.mark.usefixtures("registries")
+def test_the_guide_to_plugins_can_be_followed(tmp_path, monkeypatch):
+    """Its lines are run one after the other, as they stand, in a copy of the folder of examples."""
+    module = "07_plug_in_your_own"
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    for program, *words in shell_lines(DOCS / "guides" / "plug_in.md"):
+        if program == "cd":
+            monkeypatch.chdir(words[0])
+        elif program == "python":
+            subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        else:
+            ran = CliRunner().invoke(app, words)
+            assert ran.exit_code == 0, (words, ran.output, ran.exception)
+    assert (tmp_path / "examples" / "longer" / "model.safetensors").is_file()
+    monkeypatch.delitem(sys.modules, module)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=title)
@@ -105,15 +140,16 @@ def test_commands_have_the_options_that_the_page_gives_them(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_links_lead_somewhere(page):
-    text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    whole = page.read_text(encoding="utf-8")
+    text = re.sub(r"^( *)```.*?^ *```", "", whole, flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{target} is not there"
-    for script in re.findall(r"\b((?:benchmarks|examples)/\w+\.(?:py|md))\b", text):
+    for script in re.findall(r"\b((?:benchmarks|examples)/\w+\.(?:py|md))\b", whole):
         assert (ROOT / script).exists(), f"{script} is not there"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in UNWRAPPED], ids=title)
+@pytest.mark.parametrize("page", PAGES, ids=title)
 def test_lines_are_short(page):
     long = [line for line in page.read_text(encoding="utf-8").splitlines() if len(line) > 120 and line[:1] != "|"]
     assert not long
@@ -159,6 +195,15 @@ def test_file_names_that_occur_twice_are_explained():
     rows = re.findall(r"^\| `(\w+\.py)` \| (.*?) \|", (DOCS / "architecture.md").read_text("utf-8"), re.MULTILINE)
     explained = {name: set(re.findall(r"`([^`]+)`", where)) for name, where in rows}
     assert explained == {name: where for name, where in folders.items() if len(where) > 1}
+
+
+def test_hops_of_the_walks_exist():
+    """`FILE: NAME` on the architecture page is a class, function or table of that file below src/eda."""
+    hops = re.findall(r"`([\w/]+\.py): ([\w.]+)`", (DOCS / "architecture.md").read_text(encoding="utf-8"))
+    assert len(hops) > 60
+    for file, name in hops:
+        module = importlib.import_module("eda." + file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        reduce(getattr, name.split("."), module)
 
 
 def test_every_page_is_in_the_site():
