@@ -14,6 +14,7 @@ Half of those of `assemble` wait until it writes. Exit code 1 if something was n
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import multiprocessing
@@ -82,6 +83,7 @@ def _run(words: Words, log: Path) -> None:
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, 1)
     os.dup2(file, 2)
+    faulthandler.enable()
     torch.set_num_threads(1)
     eda.output.result_files.PictureSizes = lambda: PictureSizes(60, 40, 2, 1)  # type: ignore[assignment,misc]
     sys.argv = ["eda", *words]
@@ -95,9 +97,9 @@ class Findings:
         self.command, self.seen, self.faults = command, Counter[str](), list[str]()
 
     def expect(self, right: bool, fault: str, log: Path | None = None) -> None:
-        """Note a fault, with the last line of the command's output."""
+        """Note a fault, with the end of the command's output."""
         if not right:
-            said = (log.read_text().strip().splitlines() or [""])[-1] if log else ""
+            said = log.read_text()[-2000:].strip() if log else ""
             self.faults.append(f"{fault} {said}".strip())
             print(f"FAULT: {self.faults[-1]}", file=sys.stderr, flush=True)
 
