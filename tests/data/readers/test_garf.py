@@ -103,5 +103,5 @@ def test_without_h5py_it_says_what_to_install(garf, monkeypatch):
 
     monkeypatch.delitem(sys.modules, "h5py")
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(InputError, match=r"pip install 'eda-assembly\[hdf5\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[hdf5\]'"):
         len(Garf(garf))
