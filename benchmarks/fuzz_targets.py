@@ -319,7 +319,7 @@ def _read_pickle(folder: Path) -> object:
 
 
 def _read_torch(folder: Path) -> object:
-    from eda.data.readers.pickles import read_torch
+    from eda.data.readers.torch_files import read_torch
 
     return read_torch(folder / "cloud.pth")
 

@@ -14,12 +14,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from eda.errors import InputError
 from eda.registration.rigid import is_rigid
+
+LONGEST_LINE = 2**20
 
 # What readers of damaged files raise, in numpy, scipy, trimesh, h5py and here.
 _DAMAGE = (
@@ -48,6 +50,8 @@ class DamageError(ValueError):
 def reading(path: Path, expected: str) -> Iterator[None]:
     """Turns any error inside into an `InputError` that says which file, what it should have been, and what to do."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would wait, a device never end
+            raise InputError(f"{path}: neither a file nor a folder; expected {expected}")
         yield
     except InputError:
         raise
@@ -86,27 +90,32 @@ def check_offsets(path: Path, what: str, offset: np.ndarray, count: int) -> None
         raise InputError(f"{path}: {what} must rise from 0 to {count}")
 
 
+def check_line_lengths(content: bytes) -> None:
+    """Raise `DamageError` if a line of a text is longer than any that people write: taken apart, it grows fiftyfold."""
+    ends = np.flatnonzero(_is_line_end(np.frombuffer(content, np.uint8)))
+    longest = int(np.diff(ends, prepend=-1, append=len(content)).max()) - 1
+    if longest > LONGEST_LINE:
+        raise DamageError(f"a line of {longest} bytes, and a line may have {LONGEST_LINE}")
+
+
+def _is_line_end(codes: np.ndarray) -> np.ndarray:
+    return (codes == ord("\n")) | (codes == ord("\r"))
+
+
+def limited_lines(file: TextIO) -> Iterator[str]:
+    """The lines of a text; raises `DamageError` for one that is longer than any that people write."""
+    while line := file.readline(LONGEST_LINE + 2):
+        if len(line) > LONGEST_LINE + 1:
+            raise DamageError(f"a line may have {LONGEST_LINE} characters, and there is a longer one")
+        yield line
+
+
 def decode_text(content: bytes) -> str:
     """Text as UTF-8, or else as Latin-1, which programs wrote before it and which any bytes can be read as."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content.decode("latin-1")
-
-
-def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Some arrays of an `.npz` file."""
-    # Opened here, because numpy leaves a damaged file open.
-    with reading(path, f"an .npz file with {', '.join(keys)}"), open(path, "rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        return {key: archive[key] for key in keys}
-
-
-def read_npy(path: Path) -> np.ndarray:
-    """The array of an `.npy` file."""
-    # A map is never larger than its file, whatever the header promises.
-    with reading(path, "one array of numbers as .npy"):
-        return np.array(np.lib.format.open_memmap(path, mode="r"))
 
 
 def read_json(path: Path) -> Any:
@@ -121,7 +130,9 @@ def read_json(path: Path) -> Any:
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file that say something."""
     with reading(path, "a text file"):
-        lines = path.read_text(encoding="utf-8").splitlines()
+        content = path.read_bytes()
+        check_line_lengths(content)
+        lines = content.decode("utf-8").splitlines()
         return [line.strip() for line in lines if line.strip()]
 
 

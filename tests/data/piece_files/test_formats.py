@@ -1,6 +1,6 @@
 """The one table of file endings, as every command uses it."""
 
-import importlib
+import importlib.util
 
 import numpy as np
 import pytest
@@ -39,12 +39,9 @@ def test_what_needs_an_extra_says_so():
 
 @pytest.mark.parametrize("ending", LIBRARIES)
 def test_a_missing_library_is_named_with_the_extra_that_has_it(tmp_path, monkeypatch, ending):
-    def missing(name: str) -> None:
-        raise ImportError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (tmp_path / f"scan{ending}").write_bytes(b"LASF")
-    with pytest.raises(InputError, match=rf"{LIBRARIES[ending]}; in the clone of Eda, run: pip install '.\[scan\]'"):
+    with pytest.raises(InputError, match=rf"{LIBRARIES[ending]}; in the clone of Eda, run: pip install '\.\[scan\]'"):
         read_pieces([tmp_path / f"scan{ending}"])
 
 

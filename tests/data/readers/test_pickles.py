@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from eda.data.readers.pickles import read_pickle, read_torch
+from eda.data.readers.pickles import read_pickle
+from eda.data.readers.torch_files import read_torch
 from eda.errors import InputError
 
 CONTENT = {

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eda.data.archives import read_npz
 from eda.data.fracture.solids import one_solid, simplify, solid_of
 from eda.data.meshes import merge_vertices, mesh_from_arrays
 from eda.data.piece_files import read_as_one
 from eda.data.piece_files.formats import MESH_ENDINGS, list_endings
-from eda.data.reading import check_offsets, read_json, read_npz
+from eda.data.reading import check_offsets, read_json
 from eda.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ sparse accessors are refused.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import struct
 from collections.abc import Iterator
@@ -19,11 +20,14 @@ from scipy.spatial.transform import Rotation
 
 from eda.data.piece_files.piece_file import Geometry, join_geometries
 from eda.data.reading import DamageError, check_promise, reading
+from eda.data.references import file_inside
 from eda.errors import InputError
 
 _MAGIC, _JSON, _BINARY = b"glTF", 0x4E4F534A, 0x004E4942
 _COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
+_MOST_PIECES, _MOST_PARTS = 1000, 10_000  # nodes with meshes, and primitives of them all
+_ALWAYS_READ, _READ_PER_BYTE = 10**7, 2  # numbers; and numbers for every byte, because a mesh may be used many times
 _POINTS, _TRIANGLES, _STRIP, _FAN = 0, 4, 5, 6
 
 
@@ -31,7 +35,10 @@ def read_gltf(path: Path) -> list[Geometry]:
     """The meshes and clouds of a scene."""
     with reading(path, "a scene as glTF"):
         scene = _Scene(path)
-        return [geometry for node, place in scene.nodes() if (geometry := scene.geometry(node, place)) is not None]
+        placed = list(itertools.islice(scene.nodes(), _MOST_PIECES + 1))
+        if len(placed) > _MOST_PIECES:
+            raise InputError(f"{path}: a scene may hold {_MOST_PIECES} pieces, and this one has more; split it")
+        return [geometry for node, place in placed if (geometry := scene.geometry(node, place)) is not None]
 
 
 class _Scene:
@@ -43,7 +50,11 @@ class _Scene:
         compressed = [name for name in self.tree.get("extensionsRequired", []) if "compression" in name]
         if compressed:
             raise InputError(f"{path}: compressed with {', '.join(compressed)}; export it without compression")
+        self._files = dict[str, bytes]()  # buffers beside the scene, by the names that it has for them
         self.buffers = [self._buffer(entry, first) for entry in self.tree.get("buffers", [])]
+        size = len(content) + sum(map(len, self._files.values()))
+        self._num_left = max(_ALWAYS_READ, _READ_PER_BYTE * size)  # numbers that may still be read
+        self._parts_left = _MOST_PARTS
 
     def _buffer(self, entry: dict[str, Any], first: bytes | None) -> bytes:
         uri = entry.get("uri")
@@ -52,11 +63,9 @@ class _Scene:
         elif uri.startswith("data:"):
             data = base64.b64decode(uri.partition(",")[2])
         else:
-            folder = self.path.parent.resolve()
-            file = (folder / unquote(uri)).resolve()
-            if not file.is_relative_to(folder):
-                raise InputError(f"{self.path}: its buffer {uri} is outside its folder; put it beside the scene")
-            data = file.read_bytes()
+            if uri not in self._files:
+                self._files[uri] = file_inside(self.path.parent, unquote(uri), self.path).read_bytes()
+            data = self._files[uri]
         check_promise(self.path, f"a buffer of {entry['byteLength']} bytes", entry["byteLength"], len(data))
         return data
 
@@ -96,6 +105,9 @@ class _Scene:
         return _place_geometry(join_geometries(parts), place)._replace(label=label)
 
     def _primitive(self, primitive: dict[str, Any]) -> Geometry | None:
+        self._parts_left -= 1
+        if self._parts_left < 0:
+            raise InputError(f"{self.path}: its pieces may have {_MOST_PARTS} parts in all, and have more; join them")
         mode, attributes = primitive.get("mode", _TRIANGLES), primitive["attributes"]
         if mode not in (_POINTS, _TRIANGLES, _STRIP, _FAN):
             return None
@@ -121,6 +133,12 @@ class _Scene:
         offset, count = entry.get("byteOffset", 0), entry["count"]
         needed = offset + (count - 1) * stride + width * component.itemsize
         check_promise(self.path, f"{count} rows in accessor {index}", needed, len(data))
+        self._num_left -= count * width
+        if self._num_left < 0:
+            raise InputError(
+                f"{self.path}: it uses its meshes so often that they grow to more than {_ALWAYS_READ} numbers and "
+                f"{_READ_PER_BYTE} for every byte of the file; export fewer copies"
+            )
         values = np.ndarray((count, width), component, data, offset, (stride, component.itemsize))
         whole = component.kind != "f" and entry.get("normalized", False)
         return np.maximum(values / np.iinfo(component).max, -1) if whole else values.astype(np.float64)

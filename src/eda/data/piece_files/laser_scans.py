@@ -1,37 +1,48 @@
-"""Scans of laser scanners: LAS and LAZ by laspy, E57 by pye57, which raise `ImportError` where they are missing."""
+"""Scans of laser scanners: LAS and LAZ by laspy, E57 by pye57. Raises `ImportError` where these are missing.
+
+Both libraries are compiled code that a damaged file can bring down, so they run in a process of their own.
+"""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from eda.data.archives import read_npy
+from eda.data.piece_files import scan_process
 from eda.data.piece_files.piece_file import Geometry
-from eda.data.reading import check_promise, damage_error, reading
+from eda.data.reading import check_promise, reading
 from eda.errors import InputError
 
 _LAS_HEADER = 375  # bytes of the longest
 _LAZ = 64  # formats of points from here on are compressed
-_CHUNK = 1_000_000  # points: what is promised but not there is never allocated
+_MEMORY, _MEMORY_PER_BYTE = 2**30, 60  # of the process: three copies of 24 bytes a point, and a point has 4 or more
+_SECONDS, _BYTES_PER_SECOND = 8, 10**6  # of computing
+_PATIENCE = 10  # times as long may pass on a busy machine
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 
 
 def read_las(path: Path) -> list[Geometry]:
     """One cloud."""
-    laspy: Any = importlib.import_module("laspy")
+    _require("laspy")
     _check_las_header(path)
-    with _scan(path, "a LAS or LAZ scan"), open(path, "rb") as file, laspy.open(file, closefd=False) as reader:
-        chunks = [(_xyz(chunk), _las_colors(chunk)) for chunk in reader.chunk_iterator(_CHUNK)]
-        promised = reader.header.point_count
-    if not chunks or sum(len(points) for points, _ in chunks) != promised:
-        raise InputError(f"{path}: fewer points than the {promised} that its header promises; copy it again")
-    colors = [of_chunk for _, of_chunk in chunks if of_chunk is not None]
-    points = np.concatenate([points for points, _ in chunks])
-    return [Geometry(points, colors=np.concatenate(colors) if colors else None)]
+    return _read_alone("las", path, "a LAS or LAZ scan")
+
+
+def read_e57(path: Path) -> list[Geometry]:
+    """Every scan of the file, each at its own place in the file's frame."""
+    _require("pye57")
+    return _read_alone("e57", path, "an E57 scan")
+
+
+def _require(library: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        raise ImportError(f"No module named {library!r}", name=library)
 
 
 def _check_las_header(path: Path) -> None:
@@ -49,44 +60,34 @@ def _check_las_header(path: Path) -> None:
             check_promise(path, f"{count} points", count * row, size - start)
 
 
-def read_e57(path: Path) -> list[Geometry]:
-    """Every scan of the file, each at its own place in the file's frame."""
-    pye57: Any = importlib.import_module("pye57")
-    with _scan(path, "an E57 scan"):
-        file = pye57.E57(str(path))
+def _read_alone(kind: str, path: Path, expected: str) -> list[Geometry]:
+    """What `scan_process` makes of a file. Its end, whatever it is, becomes an `InputError`."""
+    with reading(path, expected), tempfile.TemporaryDirectory(prefix="eda-scan-") as name:
+        folder, size = Path(name), path.stat().st_size
+        seconds = _SECONDS + size // _BYTES_PER_SECOND
+        limits = [str(_MEMORY + _MEMORY_PER_BYTE * size), str(seconds)]
+        command = [sys.executable, scan_process.__file__, kind, str(path.resolve()), name, *limits]
         try:
-            return [_e57_scan(file, index, path) for index in range(file.scan_count)]
-        finally:
-            file.close()
+            # In a folder that nobody else has written to: libraries look for their files where they are started.
+            ended = subprocess.run(
+                command, cwd=name, env=os.environ | _ONE_THREAD, timeout=_PATIENCE * seconds, capture_output=True
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"{path}: reading it takes more than {_PATIENCE * seconds} s; {_AGAIN}") from error
+        problem = folder / "problem"
+        if problem.exists():
+            raise InputError(f"{path}: {problem.read_text()}")
+        if ended.returncode:
+            raise InputError(
+                f"{path}: expected {expected}, but its reader failed (with at most {_MEMORY / 2**30:.0f} GB of memory "
+                f"on top of {_MEMORY_PER_BYTE} times the file, and {seconds} s); {_AGAIN}"
+            )
+        return [_scan(folder, number) for number in range(len(list(folder.glob("*-points.npy"))))]
 
 
-def _e57_scan(file: Any, index: int, path: Path) -> Geometry:
-    header = file.get_header(index)
-    check_promise(path, f"{header.point_count} points", header.point_count, path.stat().st_size)
-    names = [f"color{channel}" for channel in ("Red", "Green", "Blue")]
-    has_colors = set(names) <= set(header.point_fields)
-    data = file.read_scan(index, colors=has_colors, ignore_missing_fields=True)
-    points = np.column_stack([data[f"cartesian{axis}"] for axis in "XYZ"])
-    return Geometry(points, colors=np.column_stack([data[name] for name in names]) if has_colors else None)
+_AGAIN = "the file is damaged or something else, look at its ending, or write or copy it again"
 
 
-def _xyz(chunk: Any) -> np.ndarray:
-    return np.column_stack([chunk.x, chunk.y, chunk.z])
-
-
-def _las_colors(chunk: Any) -> np.ndarray | None:
-    if "red" not in chunk.point_format.dimension_names:
-        return None
-    return np.column_stack([chunk.red, chunk.green, chunk.blue])
-
-
-@contextmanager
-def _scan(path: Path, expected: str) -> Iterator[None]:
-    """As `reading`, for libraries with errors of their own."""
-    try:
-        with reading(path, expected):
-            yield
-    except InputError:
-        raise
-    except Exception as error:
-        raise damage_error(path, expected, error) from error
+def _scan(folder: Path, number: int) -> Geometry:
+    colors = folder / f"{number}-colors.npy"
+    return Geometry(read_npy(folder / f"{number}-points.npy"), colors=read_npy(colors) if colors.exists() else None)

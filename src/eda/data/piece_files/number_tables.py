@@ -7,27 +7,27 @@ Three columns are points, six are points and normals, or points and colours if t
 from __future__ import annotations
 
 import itertools
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from eda.data.archives import check_npz, read_npy
 from eda.data.piece_files.piece_file import Geometry
-from eda.data.reading import DamageError, read_npy, reading
+from eda.data.reading import DamageError, limited_lines, reading
 from eda.errors import InputError
 
 _POINTS, _NORMALS, _COLORS = ("points", "vertices", "xyz"), ("normals",), ("colors", "rgb")
-_ALWAYS_UNPACKED, _DENSEST = 10**9, 50  # bytes; and bytes for every one of the file
 
 
 def read_text(path: Path) -> list[Geometry]:
     """Rows of numbers between spaces, commas or semicolons, perhaps after a line with their names or their count."""
     with reading(path, "rows of at least three numbers"), open(path, encoding="utf-8-sig", errors="replace") as file:
-        start = list(itertools.islice((line for line in file if _has_content(line)), 2))
+        lines = limited_lines(file)
+        start = list(itertools.islice((line for line in lines if _has_content(line)), 2))
         if not any(_is_point(line) for line in start):
             raise DamageError("its first lines have none")
         heading, sample = not _is_point(start[0]), start[-1]
-        rows = (_plain(line, sample) for line in itertools.chain(start[heading:], file))
+        rows = (_plain(line, sample) for line in itertools.chain(start[heading:], lines))
         try:
             table = np.loadtxt(rows, ndmin=2, delimiter=_separator(sample))
         except ValueError as error:
@@ -38,14 +38,14 @@ def read_text(path: Path) -> list[Geometry]:
 def begins_with_numbers(path: Path) -> bool:
     """Whether one of the first two lines is a point; a readme has none."""
     with reading(path, "a text file"), open(path, encoding="utf-8-sig", errors="replace") as file:
-        start = itertools.islice((line for line in file if _has_content(line)), 2)
+        start = itertools.islice((line for line in limited_lines(file) if _has_content(line)), 2)
         return any(_is_point(line) for line in start)
 
 
 def _first_odd_line(path: Path, width: int) -> str:
     """What cannot be parsed, by its number as an editor counts it: numpy leaves out headings and comments."""
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        lines = ((number, line.partition("#")[0].strip()) for number, line in enumerate(file, 1))
+        lines = ((number, line.partition("#")[0].strip()) for number, line in enumerate(limited_lines(file), 1))
         body = itertools.dropwhile(lambda entry: not _is_point(entry[1]), lines)
         odd = next(((number, line) for number, line in body if line and len(_numbers(line)) != width), None)
     return "some lines have other things than numbers" if odd is None else f"not so line {odd[0]}: {odd[1][:40]!r}"
@@ -59,10 +59,8 @@ def read_array(path: Path) -> list[Geometry]:
 def read_archive(path: Path) -> list[Geometry]:
     """An .npz file with points, vertices or xyz, and perhaps normals and colors."""
     with reading(path, f"an .npz file of numbers with one of {', '.join(_POINTS)}"), open(path, "rb") as file:
-        _check_unpacked_size(path)
+        check_npz(path)
         archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            return [_geometry_of_columns(archive, path)]
         points, normals, colors = (
             next((archive[key] for key in keys if key in archive.files), None) for keys in (_POINTS, _NORMALS, _COLORS)
         )
@@ -70,16 +68,6 @@ def read_archive(path: Path) -> list[Geometry]:
             raise InputError(f"{path}: none of {', '.join(_POINTS)} among its arrays {', '.join(archive.files)}")
         given = _geometry_of_columns(points, path)
         return [given._replace(normals=given.normals if normals is None else normals, colors=colors)]
-
-
-def _check_unpacked_size(path: Path) -> None:
-    """Zeros pack a thousandfold, coordinates hardly at all: a small file may ask for more memory than there is."""
-    if not zipfile.is_zipfile(path):
-        return
-    with zipfile.ZipFile(path) as archive:
-        unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > max(_ALWAYS_UNPACKED, _DENSEST * path.stat().st_size):
-        raise InputError(f"{path}: it would unpack to {unpacked / 1e9:.0f} GB; save its points alone, with np.save")
 
 
 def _geometry_of_columns(table: np.ndarray, path: Path) -> Geometry:

@@ -8,7 +8,7 @@ import numpy as np
 
 from eda.data.piece_files.piece_file import Geometry
 from eda.data.piece_files.polygons import group_by_length, split_into_triangles
-from eda.data.reading import DamageError, decode_text, reading
+from eda.data.reading import DamageError, check_line_lengths, decode_text, reading
 from eda.errors import InputError
 
 _KINDS = ("OFF", "COFF")  # without and with colours, which are left out
@@ -17,7 +17,9 @@ _KINDS = ("OFF", "COFF")  # without and with colours, which are left out
 def read_off(path: Path) -> list[Geometry]:
     """One mesh, or a cloud if there are no faces."""
     with reading(path, "a mesh as OFF"):
-        lines = (line.partition("#")[0].strip() for line in decode_text(path.read_bytes()).splitlines())
+        content = path.read_bytes()
+        check_line_lengths(content)
+        lines = (line.partition("#")[0].strip() for line in decode_text(content).splitlines())
         first, *rows = [line for line in lines if line]
         kind, *counts = first.split()
         if kind not in _KINDS:

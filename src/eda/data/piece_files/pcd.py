@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from eda.data.piece_files.piece_file import Geometry
-from eda.data.reading import DamageError, check_promise, reading
+from eda.data.reading import DamageError, check_line_lengths, check_promise, reading
 from eda.errors import InputError
 
 _KINDS = {"F": "f", "I": "i", "U": "u"}
@@ -71,6 +71,7 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
 def _read_text(header: _Header, body: bytes, path: Path) -> np.ndarray:
     width = sum(header.row[name].shape[0] for name in header.row.names or ())
     check_promise(path, f"{header.num_points} points", 2 * width * header.num_points - 1, len(body))
+    check_line_lengths(body)
     numbers = np.loadtxt(body.decode("ascii").splitlines()[: header.num_points], ndmin=2)
     if numbers.shape != (header.num_points, width):
         raise InputError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from eda.data.piece_files.piece_file import Geometry
 from eda.data.piece_files.polygons import group_by_length, split_into_triangles
-from eda.data.reading import check_promise, reading
+from eda.data.reading import check_line_lengths, check_promise, reading
 from eda.errors import InputError
 
 _TYPES = {
@@ -195,6 +195,7 @@ class _BinaryRows(_Rows):
 
 class _TextRows(_Rows):
     def __init__(self, body: bytes, path: Path) -> None:
+        check_line_lengths(body)
         self.lines = [line for line in body.decode("ascii").splitlines() if line.strip()]
         self.path, self.at = path, 0
 

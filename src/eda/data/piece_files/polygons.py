@@ -9,8 +9,14 @@ import numpy as np
 
 def split_into_triangles(polygons: Sequence[np.ndarray]) -> np.ndarray | None:
     """Groups (n, m) of polygons with m corners -> triangles (f, 3) around their first corners; None without any."""
-    parts = [corners[:, [0, i, i + 1]] for corners in polygons for i in range(1, corners.shape[1] - 1)]
+    parts = [_fans(corners) for corners in polygons if corners.shape[1] > 2]
     return np.concatenate(parts).astype(np.int64) if parts else None
+
+
+def _fans(corners: np.ndarray) -> np.ndarray:
+    """Polygons (n, m) -> triangles (n (m - 2), 3): first those at the second corners, then those at the third, ..."""
+    second, third = corners[:, 1:-1].T, corners[:, 2:].T
+    return np.stack([np.broadcast_to(corners[:, 0], second.shape), second, third], axis=-1).reshape(-1, 3)
 
 
 def group_by_length(lists: Sequence[Sequence[int] | np.ndarray]) -> list[np.ndarray]:

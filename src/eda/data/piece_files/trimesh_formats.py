@@ -8,14 +8,16 @@ from __future__ import annotations
 import codecs
 import io
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eda.data.piece_files.piece_file import Geometry
-from eda.data.reading import check_promise, decode_text, reading
-from eda.errors import InputError
+from eda.data.reading import DamageError, check_line_lengths, check_promise, decode_text, reading
+from eda.data.references import OutsideError, file_inside
+from eda.errors import InputError, InputWarning
 
 _STL_HEADER, _STL_TRIANGLE = 84, 50  # bytes; the last four of the header count the triangles
 
@@ -38,14 +40,22 @@ def load_mesh(path: Path, *, materials: bool) -> Any:
     """What trimesh makes of a file, vertices as they are; with `materials`, also what lies beside an OBJ."""
     import trimesh
 
-    beside: Any = _Beside(path)  # trimesh asks for less than its types say
-    return trimesh.load(
-        io.BytesIO(_readable(path)),
-        file_type=path.suffix.lower().removeprefix("."),
-        resolver=beside,
-        process=False,
-        skip_materials=not materials,
-    )
+    beside = _Beside(path)
+    resolver: Any = beside  # trimesh asks for less than its types say
+    content = io.BytesIO(_readable(path))
+    try:
+        loaded = trimesh.load(
+            content,
+            file_type=path.suffix.lower().removeprefix("."),
+            resolver=resolver,
+            process=False,
+            skip_materials=not materials,
+        )
+    except Exception as error:  # of a damaged file: any
+        raise DamageError("it has another order than its header says, or none") from error
+    for problem in beside.problems:
+        warnings.warn(f"{problem}; its colours are left out", InputWarning, stacklevel=2)
+    return loaded
 
 
 def _readable(path: Path) -> bytes:
@@ -54,18 +64,27 @@ def _readable(path: Path) -> bytes:
     if suffix == ".stl" and not _is_text_stl(content):
         _check_binary_stl(content, path)
     elif suffix in (".obj", ".stl", ".mtl"):
+        check_line_lengths(content.replace(b"\\\n", b"").replace(b"\\\r\n", b""))  # lines may go on in the next
         return decode_text(content).encode()
     return content
 
 
 class _Beside:
-    """The files beside a mesh, by the names that it has for them."""
+    """The files beside a mesh, by the names that it has for them: materials and pictures.
+
+    Those outside its folder are noted, because trimesh goes on without them, whatever is raised.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.folder = path.parent
+        self.path = path
+        self.problems: list[str] = []
 
     def get(self, name: str) -> bytes:
-        return _readable(self.folder / name.strip().replace("\\", "/"))
+        try:
+            return _readable(file_inside(self.path.parent, name, self.path))
+        except OutsideError as error:
+            self.problems.append(str(error))
+            raise
 
     __getitem__ = get
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
+from eda.data.archives import check_npz, read_npy
 from eda.data.example import Example
 from eda.data.mesh_samples import (
     SurfaceSample,
@@ -30,7 +31,8 @@ from eda.data.mesh_samples import (
     sample_surfaces,
 )
 from eda.data.meshes import Mesh, cancel_opposite_faces, merge_vertices, mesh_from_arrays
-from eda.data.reading import read_lines, read_npy, reading
+from eda.data.reading import check_line_lengths, read_lines, reading
+from eda.data.references import check_names_inside
 from eda.data.source import LeftOut, ListedSource, Listing, check_number_of_pieces, generator_for
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_whole
@@ -83,7 +85,9 @@ class BreakingBad(ListedSource):
         folders = ("data_split", "data_split/data_split", "../data_split", ".")
         for folder in folders:
             if (self.path / folder / name).is_file():
-                return [_key(Path(line).parts, self.subset) or line for line in read_lines(self.path / folder / name)]
+                lines = read_lines(self.path / folder / name)
+                check_names_inside(lines, self.path / folder / name)
+                return [_key(Path(line).parts, self.subset) or line for line in lines]
         raise InputError(
             f"{self.path}: no data_split/{name} in it or beside it; unpack data_split there, or take split=all"
         )
@@ -183,6 +187,7 @@ def _read_object(folder: Path) -> tuple[_ObjectMesh, scipy.sparse.csr_matrix]:
     """An object's mesh and the matrix that spreads labels over its vertices; its fractures follow each other."""
     mesh = read_obj(folder / MESH)
     with reading(folder / DATA, "a sparse matrix as scipy saves it"):
+        check_npz(folder / DATA)
         matrix = scipy.sparse.load_npz(folder / DATA)
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
@@ -207,7 +212,9 @@ def _drop_inner_walls(pieces: list[Mesh], where: Path) -> list[Mesh]:
 def read_obj(path: Path) -> Mesh:
     """An OBJ file of triangles with its vertices in the file's own order, which the labels of a fracture count on."""
     with reading(path, "a mesh of triangles as OBJ"):
-        rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+        content = path.read_bytes()
+        check_line_lengths(content)
+        rows = [line.split() for line in content.decode("utf-8").splitlines()]
         vertices = np.array([row[1:4] for row in rows if row and row[0] == "v"], dtype=np.float64)
         corners = [row[1:] for row in rows if row and row[0] == "f"]
         faces = np.array([[corner.partition("/")[0] for corner in face] for face in corners], dtype=np.int64)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eda.data.archives import read_npz
 from eda.data.example import OUTER, Example
-from eda.data.reading import check_offsets, read_npz, reading
+from eda.data.reading import check_offsets, reading
 from eda.data.source import ItemSource
 from eda.errors import InputError
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from eda.data.example import OUTER, Example
 from eda.data.mesh_samples import sample_example
 from eda.data.meshes import mesh_from_arrays
-from eda.data.readers.hdf5 import list_split, open_hdf5
+from eda.data.readers.hdf5 import list_split, member, open_hdf5, read_numbers
 from eda.data.reading import reading
 from eda.data.source import ListedSource, Listing, generator_for
 from eda.errors import InputError
@@ -42,18 +43,22 @@ class Garf(ListedSource):
     def listing(self) -> Listing:
         """The fractures' places in the file."""
         return list_split(
-            self.path, self.category, self.split, lambda group: len(group["pieces"]), self.min_pieces, self.max_pieces
+            self.path,
+            self.category,
+            self.split,
+            _num_pieces,
+            self.min_pieces,
+            self.max_pieces,
         )
 
     def read(self, item: str) -> Example:
         """One fracture."""
         where = f"{self.path}: {item}"
         with open_hdf5(self.path) as file, reading(self.path, f"{item}/pieces/<k> with vertices, faces, shared_faces"):
-            pieces = file[item]["pieces"]
+            pieces = member(file, f"{item}/pieces")
             numbers = sorted(int(key) for key in pieces)
-            columns = [
-                [pieces[str(number)][key][()] for key in ("vertices", "faces", "shared_faces")] for number in numbers
-            ]
+            keys = ("vertices", "faces", "shared_faces")
+            columns = [[read_numbers(pieces, f"{number}/{key}") for key in keys] for number in numbers]
         meshes, labels = [], []
         for vertices, faces, shared in columns:
             mesh = mesh_from_arrays(vertices, faces, where)
@@ -63,3 +68,7 @@ class Garf(ListedSource):
             # The file speaks of a piece by its name; a label is its place in the order of the pieces.
             labels.append(np.where(shared < 0, OUTER, np.searchsorted(numbers, shared)))
         return sample_example(item, meshes, self.num_points, generator_for(self.seed, item), face_labels=labels)
+
+
+def _num_pieces(fracture: Any) -> int:
+    return len(member(fracture, "pieces"))

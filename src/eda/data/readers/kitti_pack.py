@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from eda.cloud import voxel_grid
+from eda.data.archives import read_npy
 from eda.data.example import NEIGHBORS, Example
-from eda.data.reading import as_cloud, as_motion, move_points, read_json, read_npy, reading
+from eda.data.reading import as_cloud, as_motion, move_points, read_json, reading
+from eda.data.references import file_inside
 from eda.data.source import ItemSource
 from eda.errors import InputError
 from eda.settings import check_positive, check_whole
@@ -51,7 +53,9 @@ class KittiPack(ItemSource[str]):
         with reading(file, "poses with a 4x4 matrix for every cloud"):
             poses = content.get(self.poses, content["poses"])
             motions = {name: as_motion(matrix, f"{file}, {name}") for name, matrix in sorted(poses.items())}
-        clouds = [move_points(self._read_on_grid(folder / name), motion) for name, motion in motions.items()]
+        clouds = [
+            move_points(self._read_on_grid(file_inside(folder, name, file)), motion) for name, motion in motions.items()
+        ]
         return Example.from_clouds(folder.resolve().name, clouds).with_normals(self.neighbors)
 
     def _read_on_grid(self, path: Path) -> np.ndarray:

@@ -18,6 +18,7 @@ from eda.data.piece_files.formats import list_endings, may_be_piece
 from eda.data.readers.hdf5 import SPLITS
 from eda.data.readers.part_examples import example_of_clouds, example_of_meshes
 from eda.data.reading import read_lines
+from eda.data.references import check_names_inside
 from eda.data.source import ListedSource, Listing, generator_for
 from eda.errors import InputError
 from eda.settings import check_whole
@@ -92,4 +93,9 @@ def _folders_of_split(root: Path, split: str) -> list[str]:
     lists = sorted([*root.glob(f"{SPLITS}/{split}.txt"), *root.glob(f"*/{SPLITS}/{split}.txt")])
     if not lists:
         raise InputError(f"{root}: no {SPLITS}/{split}.txt in it or in its folders; take split=all, or another split")
-    return [str((path.parent.parent / line).relative_to(root)) for path in lists for line in read_lines(path)]
+    folders = []
+    for path in lists:
+        names = read_lines(path)
+        check_names_inside(names, path)
+        folders += [str((path.parent.parent / name).relative_to(root)) for name in names]
+    return folders

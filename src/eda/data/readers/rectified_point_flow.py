@@ -14,7 +14,7 @@ from typing import Any
 
 from eda.data.example import Example
 from eda.data.piece_files.piece_file import Geometry
-from eda.data.readers.hdf5 import list_split, open_hdf5
+from eda.data.readers.hdf5 import list_split, member, open_hdf5, read_numbers
 from eda.data.readers.part_examples import example_of_clouds, example_of_meshes
 from eda.data.reading import reading
 from eda.data.source import ListedSource, Listing, generator_for
@@ -47,7 +47,8 @@ class RectifiedPointFlow(ListedSource):
     def read(self, item: str) -> Example:
         """One object."""
         with open_hdf5(self.path) as file, reading(self.path, f"{item}/<part> with vertices"):
-            parts = [_read_part(group) for _, group in sorted(file[item].items())]
+            group = member(file, item)
+            parts = [_read_part(member(group, name)) for name in sorted(group)]
         where, rng = f"{self.path}: {item}", generator_for(self.seed, item)
         if any(part.faces is None for part in parts):
             return example_of_clouds(item, parts, self.num_points, rng, where, self.neighbors)
@@ -55,5 +56,5 @@ class RectifiedPointFlow(ListedSource):
 
 
 def _read_part(group: Any) -> Geometry:
-    normals, faces = (group[key][()] if key in group else None for key in ("normals", "faces"))
-    return Geometry(group["vertices"][()], normals, faces if faces is not None and len(faces) else None)
+    normals, faces = (read_numbers(group, key) if key in group else None for key in ("normals", "faces"))
+    return Geometry(read_numbers(group, "vertices"), normals, faces if faces is not None and len(faces) else None)

@@ -21,8 +21,10 @@ from scipy.spatial import cKDTree
 
 from eda.cloud import voxel_grid
 from eda.data.example import NEIGHBORS, Example
-from eda.data.readers.pickles import read_pickle, read_torch
-from eda.data.reading import DamageError, as_cloud, as_motion, move_points, read_lines, reading
+from eda.data.readers.pickles import read_pickle
+from eda.data.readers.torch_files import read_torch
+from eda.data.reading import as_cloud, as_motion, move_points, read_lines, reading
+from eda.data.references import check_names_inside, file_inside
 from eda.data.source import ItemSource, LeftOut
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_whole
@@ -47,6 +49,10 @@ class Pair(NamedTuple):
     target: str
     motion: np.ndarray  # (4, 4) target = motion source
     overlap: float | None  # share of the source that the target shows too; None if nobody says
+
+    def files(self, root: Path) -> list[Path]:
+        """Of source and target. Raises `InputError` if they are not below the root."""
+        return [file_inside(root, f"{name}.pth", root) for name in (self.source, self.target)]
 
 
 @dataclass(frozen=True)
@@ -145,13 +151,13 @@ class ThreeDZeroMatch(ItemSource[Pair]):
         return pair_example(self.path, item, self.grid).with_normals(self.neighbors)
 
     def _overlaps(self, pair: Pair) -> bool:
-        source, target = (_read_on_grid(self.path / f"{name}.pth", self.voxel) for name in (pair.source, pair.target))
+        source, target = (_read_on_grid(file, self.voxel) for file in pair.files(self.path))
         return overlap_share(move_points(source, pair.motion), target, self.radius) > 0
 
 
 def pair_example(root: Path, pair: Pair, grid: float) -> Example:
     """Source and target in the target's frame."""
-    source, target = (_read_on_grid(root / f"{name}.pth", grid) for name in (pair.source, pair.target))
+    source, target = (_read_on_grid(file, grid) for file in pair.files(root))
     name = f"{pair.source}-{Path(pair.target).name}"
     return Example.from_clouds(name, [move_points(source, pair.motion), target])
 
@@ -185,6 +191,7 @@ def read_pairs(path: Path) -> list[Pair]:
             Pair(_stem(source), _stem(target), _motion(rotation, translation, f"{path}, pair {i}"), float(overlap))
             for i, (source, target, rotation, translation, overlap) in enumerate(rows)
         ]
+    check_names_inside((name for pair in pairs for name in (pair.source, pair.target)), path)
     if not pairs:
         raise InputError(f"{path}: an empty list of pairs")
     return pairs
@@ -207,11 +214,8 @@ def _motion(rotation: Any, translation: Any, where: str) -> np.ndarray:
 
 
 def _stem(name: Any) -> str:
-    """A fragment's file without suffix; a path that leaves the dataset's folder is nobody's fragment."""
-    path = Path(str(name))
-    if path.is_absolute() or ".." in path.parts:
-        raise DamageError(f"a fragment at {name}")
-    return path.with_suffix("").as_posix()
+    """A fragment's file without suffix."""
+    return Path(str(name)).with_suffix("").as_posix()
 
 
 # -- the benchmark's own files -----------------------------------------------------------------------------

@@ -16,8 +16,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.cloud import estimate_normals, voxel_grid
+from eda.data.archives import read_npz
 from eda.data.example import NEIGHBORS, Example
-from eda.data.reading import DamageError, as_cloud, as_motion, check_offsets, move_points, read_json, read_npz, reading
+from eda.data.reading import DamageError, as_cloud, as_motion, check_offsets, move_points, read_json, reading
 from eda.data.source import ItemSource
 from eda.errors import InputError
 from eda.settings import check_choice, check_positive, check_whole

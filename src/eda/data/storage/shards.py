@@ -5,8 +5,10 @@ A shard is one ragged file; reading an example touches only its own bytes.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -91,14 +93,7 @@ class Dataset(Sequence[Example]):
         self.manifests = [read_manifest(folder) for folder in self.folders]
         self.shard_paths: list[Path] = []  # where the shards lie
         for folder, manifest in zip(self.folders, self.manifests, strict=True):
-            paths = [folder / shard_name(i) for i in range(manifest["num_shards"])]
-            missing = [path.name for path in paths if not path.is_file()]
-            if missing:
-                raise InputError(
-                    f"{folder}: {len(missing)} of {len(paths)} shards are missing, e.g. {missing[0]}: "
-                    f"run the command that makes it again, and it goes on where it stopped"
-                )
-            self.shard_paths += paths
+            self.shard_paths += _shard_paths(folder, manifest["num_shards"])
 
     @staticmethod
     def from_text(folders: str) -> Dataset:
@@ -143,6 +138,21 @@ class Dataset(Sequence[Example]):
         for number in range(self.num_shards):
             shard = self.shard(number)
             yield from (shard[i] for i in range(len(shard)))
+
+
+def _shard_paths(folder: Path, count: int) -> list[Path]:
+    """Where the shards of a folder lie. Raises `InputError` unless all are there."""
+    # From those that are there: a damaged manifest may promise billions.
+    there = {path.name for path in folder.iterdir() if path.is_file()}
+    first_missing = next(i for i in itertools.count() if shard_name(i) not in there)
+    if first_missing < count:
+        numbers = (int(match[1]) for name in there if (match := re.fullmatch(r"shard-(\d+)\.safetensors", name)))
+        num_missing = count - sum(number < count for number in numbers)
+        raise InputError(
+            f"{folder}: {num_missing} of {count} shards are missing, e.g. {shard_name(first_missing)}: "
+            f"run the command that makes it again, and it goes on where it stopped"
+        )
+    return [folder / shard_name(i) for i in range(count)]
 
 
 def open_cached(kind: Callable[[Path], _File], path: Path) -> _File:
