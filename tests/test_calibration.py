@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from support.lumpy_shapes import TINY
 from support.model_files import NAME, header, written
-from support.shapes import TINY
 
 from eda import Eda, InputError, load
 from eda.calibration import Calibration, calibrate, read_calibrations, write_calibrations

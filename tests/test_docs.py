@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stones import stone
+from support.broken_stone import stone
 
 from eda.assembly import AssembleConfig
 from eda.output.result_files import PictureSizes

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations
-from support.shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
+from support.oracles import haar_rotations
 
 from eda import Pieces
 from eda.cloud import farthest_points, farthest_points_and_gaps, farthest_points_reference, spatial_order

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, poses_of
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, poses_of
 from support.user_clouds import GEOREFERENCED, clouds_of, normals_of, two_puzzles
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle

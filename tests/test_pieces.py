@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations
-from support.shapes import lumpy_pieces, lumpy_puzzle, poses_of
+from support.lumpy_shapes import lumpy_pieces, lumpy_puzzle, poses_of
+from support.oracles import haar_rotations
 from support.user_clouds import GEOREFERENCED, clouds_of, normals_of, two_puzzles
 
 from eda import SE3, Pieces, Puzzle

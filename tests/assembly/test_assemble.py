@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
-from support.stones import moved, scattered, stone
+from support.broken_stone import moved, scattered, stone
 
 from eda import Assembly, Eda, InputError, assemble, prepare, save_assembly, show_assembly
 from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, ModelInput, refine, score_assemblies

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from support.stones import motions, moved, stone
+from support.broken_stone import motions, moved, stone
 
 from eda import SE3, AssembleConfig, Eda, prepare
 from eda.assembly import Assembly, PreparedPieces, RankConfig

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.shapes import TINY_NETWORK, lumpy_cloud
-from support.stones import motions, scattered, stone
+from support.broken_stone import motions, scattered, stone
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud
 
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
 from eda.assembly import RankConfig

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 from support.alternatives import alternative_of
-from support.shapes import lumpy_cloud
-from support.stones import motions
+from support.broken_stone import motions
+from support.lumpy_shapes import lumpy_cloud
 
 from eda import Assembly, InputError
 from eda.assembly import Clouds

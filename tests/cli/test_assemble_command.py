@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stones import motions, moved, stone
+from support.broken_stone import motions, moved, stone
 from typer.testing import CliRunner
 
 from eda import InputError, load

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
-from support.data_files import box, write_ply
-from support.shapes import lumpy_cloud
+from support.dataset_files import box, write_ply
+from support.lumpy_shapes import lumpy_cloud
 
 import eda.cli
 from eda.data.piece_files import input_warnings, read_pieces

@@ -11,7 +11,7 @@ import pytest
 import trimesh
 import typer
 from support.claimed_answers import FakeAssembler
-from support.shapes import TINY_NETWORK, lumpy_cloud
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud
 from typer.testing import CliRunner
 
 from eda import Eda, EdaConfig, InputError, Pieces

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import typer
-from support.solid_oracles import BOX, BOX_FACES, box_mesh, is_closed, stl
+from support.closed_meshes import BOX, BOX_FACES, box_mesh, is_closed, stl
 from typer.testing import CliRunner
 
 from eda.cli.fracture import fracture

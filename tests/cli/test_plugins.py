@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("registries")
 
 PLUGIN = '''
 import eda
-from support.datasets import lumpy_example
+from support.small_datasets import lumpy_example
 from eda.data import register_source
 from eda.flow import Solver, Table, sample_noise
 from eda.recipes import RECIPES

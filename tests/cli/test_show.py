@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import typer
 from PIL import Image
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
 from typer.testing import CliRunner
 
 from eda import InputError

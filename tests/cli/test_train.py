@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from disks import full_disk
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from support.commands import run_command
-from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
+from support.full_disk import full_disk
+from support.small_datasets import command_of, dataset_of, lumpy_example, tiny_run
 from typer.testing import CliRunner
 
 import eda.cli

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 from scipy.stats import kstest, norm, rayleigh, uniform
-from support.datasets import lumpy_example
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
+from support.small_datasets import lumpy_example
 
 from eda import InputError
 from eda.data import LOST, OUTER, Example

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations
 from scipy.spatial.distance import cdist
-from support.datasets import lumpy_example
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
+from support.oracles import haar_rotations
+from support.small_datasets import lumpy_example
 
 from eda import InputError
 from eda.data import LOST, OUTER, Example

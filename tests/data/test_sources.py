@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.datasets import dataset_of, lumpy_example
+from support.small_datasets import dataset_of, lumpy_example
 
 from eda.data import Example, Source, open_examples, register_source
 from eda.errors import InputError

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from support.shapes import TINY_NETWORK
+from support.lumpy_shapes import TINY_NETWORK
 
 from eda import Eda, EdaConfig
 from eda.evaluate import EquivarianceReport, LawResult, check_equivariance

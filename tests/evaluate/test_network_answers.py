@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from support.lumpy_shapes import TINY_NETWORK
 from support.measured_puzzles import EXAMPLES
-from support.shapes import TINY_NETWORK
 
 from eda import Eda, EdaConfig, InputError
 from eda.evaluate import Answer, NetworkAnswers, Sampling, scatter

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 import trimesh
-from reference import random_motions
 from support.measured_puzzles import EXAMPLES, answers_with, at_random
+from support.oracles import random_motions
 
 from eda import SE3, InputError
 from eda.evaluate import (

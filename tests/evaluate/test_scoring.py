@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from support.lumpy_shapes import TINY_NETWORK
 from support.measured_puzzles import EXAMPLES, answers_with, at_random, example, whole_moved
-from support.shapes import TINY_NETWORK
 
 from eda import SE3, Eda, EdaConfig, InputError
 from eda.evaluate import PROTOCOLS, NetworkAnswers, Sampling, evaluate, scatter, summarize

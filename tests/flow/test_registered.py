@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, seeded
+from support.lumpy_shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, seeded
 from support.tiny_models import poses_of
 
 from eda import SE3, Eda, EdaConfig, InputError, register_noise, register_solver
@@ -107,7 +107,7 @@ def test_a_solver_serves_the_model_and_the_evaluation():
 
     register_solver("midpoint", Solver(MIDPOINT))
     model = Eda(EdaConfig(TINY_NETWORK))
-    from support.datasets import lumpy_example
+    from support.small_datasets import lumpy_example
 
     source = NetworkAnswers(model, Sampling(solver="midpoint", steps=2, points=40))
     (answer,) = source.answers(scatter([lumpy_example(0, 2, 20)], 0))

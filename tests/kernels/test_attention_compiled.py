@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, out_of_order, refuse, scattered
-from support.shapes import TINY, lumpy_puzzle
+from support.lumpy_shapes import TINY, lumpy_puzzle
 from torch import Tensor
 
 import eda.native

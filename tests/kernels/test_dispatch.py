@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child, refuse
-from support.shapes import TINY, lumpy_pieces
+from support.lumpy_shapes import TINY, lumpy_pieces
 from torch import Tensor
 
 import eda.native

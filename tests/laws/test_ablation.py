@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 import torch
-from reference import haar_rotations, random_motions
-from support.shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
+from support.lumpy_shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
+from support.oracles import haar_rotations, random_motions
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig
 from eda.evaluate import check_equivariance

@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations, stirred
-from support.shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
+from support.oracles import haar_rotations, stirred
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, Pieces

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import stirred
-from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
+from support.oracles import stirred
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle

@@ -8,7 +8,7 @@ from functools import lru_cache
 import pytest
 import torch
 from e3nn import o3
-from reference import (
+from support.oracles import (
     brute_force_attention,
     e3nn_wigner,
     frame_onto_y,

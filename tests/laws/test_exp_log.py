@@ -5,8 +5,8 @@ import math
 import pytest
 import scipy.linalg
 import torch
-from reference import skew_matrix, twist_matrix, unit_vectors
 from scipy.spatial.transform import Rotation
+from support.oracles import skew_matrix, twist_matrix, unit_vectors
 from torch.autograd import gradcheck, gradgradcheck
 
 from eda.lie import SE3, so3

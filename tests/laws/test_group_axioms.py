@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from reference import skew_matrix, twist_matrix, unit_vectors
+from support.oracles import skew_matrix, twist_matrix, unit_vectors
 
 from eda.errors import InputError
 from eda.lie import SE3, so3

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from reference import unit_vectors
 from scipy.stats import kstest
+from support.oracles import unit_vectors
 
 from eda.lie import so3
 

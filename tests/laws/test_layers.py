@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from reference import haar_rotations, stirred, turned
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
+from support.oracles import haar_rotations, stirred, turned
 from torch import Tensor, nn
 
 from eda import NetworkConfig

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from reference import random_motions, twist_matrix
-from support.shapes import lumpy_puzzle
+from support.lumpy_shapes import lumpy_puzzle
+from support.oracles import random_motions, twist_matrix
 from torch import Tensor
 
 from eda import Eda, EdaConfig, NetworkConfig, Puzzle

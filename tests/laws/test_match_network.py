@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import haar_rotations
+from support.lumpy_shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.matching_networks import CASES, field_of, known, proposed, ragged
-from support.shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.oracles import haar_rotations
 from support.soft_matches import (
     MATCHED,
     assert_near,

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
+from support.lumpy_shapes import lumpy_puzzle, seeded
 from support.matching_networks import COMPLEMENTARY, known, ragged
-from support.shapes import lumpy_puzzle, seeded
 from support.soft_matches import assert_near, model_of, of_both_kinds, poses_of, puzzle_of, times_of
 
 from eda import Eda, Pieces

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
 from support.matching_networks import matched, proposed, ragged
-from support.shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
 from support.soft_matches import assert_near, drawn, model_of, of_both_kinds, poses_of, times_of
 from torch import Tensor
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from reference import random_motions
 from scipy.spatial.transform import Rotation
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
+from support.oracles import random_motions
 
 from eda.lie import SE3
 from eda.metrics import pairwise_geodesic

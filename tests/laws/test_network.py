@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 import torch
-from reference import haar_rotations, stirred, twist_matrix
-from support.shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
+from support.oracles import haar_rotations, stirred, twist_matrix
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from reference import haar_p_value, random_motions
 from scipy.stats import ks_2samp, kstest
-from support.shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
+from support.oracles import haar_p_value, random_motions
 
 from eda import Pieces, Puzzle
 from eda.errors import InputError

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from reference import random_motions, twist_matrix
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
+from support.oracles import random_motions, twist_matrix
 
 from eda.flow import Path
 from eda.flow.loss import center_velocity, spatial_twist

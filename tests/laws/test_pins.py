@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from reference import random_motions
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
+from support.oracles import random_motions
 
 from eda import Eda, EdaConfig, NetworkConfig
 from eda.errors import InputError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from reference import haar_rotations, random_motions
+from support.oracles import haar_rotations, random_motions
 from torch import Tensor
 
 from eda.flow import SOLVERS, integrate

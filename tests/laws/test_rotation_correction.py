@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from reference import haar_p_value, random_motions
 from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
+from support.oracles import haar_p_value, random_motions
 
 from eda.flow import rotation_correction, sample_noise
 from eda.lie import SE3

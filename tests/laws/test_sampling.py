@@ -5,8 +5,8 @@ from functools import cached_property
 
 import pytest
 import torch
-from reference import haar_rotations, stirred
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
+from support.oracles import haar_rotations, stirred
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig, Pieces
 from eda.flow import sample_noise

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from reference import random_motions, twist_matrix
 from scipy.integrate import RK23, solve_ivp
+from support.oracles import random_motions, twist_matrix
 from torch import Tensor
 
 from eda.errors import InputError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from reference import cubic_spline
+from support.oracles import cubic_spline
 
 from eda.kernels.spline import spline_basis
 

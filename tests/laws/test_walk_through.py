@@ -7,8 +7,8 @@ towards each other at the rate that makes A = B at tau = 1.
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations
 from scipy.spatial.transform import Rotation
+from support.oracles import haar_rotations
 from torch import Tensor
 
 from eda.flow import integrate

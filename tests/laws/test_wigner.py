@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 from e3nn import o3
-from reference import unit_vectors
 from scipy.special import eval_legendre
+from support.oracles import unit_vectors
 
 from eda.lie import so3
 from eda.lie.frames import edge_frames

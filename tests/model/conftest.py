@@ -1,7 +1,7 @@
 """Shared by the tests of Eda."""
 
 import pytest
-from support.shapes import lumpy_pieces
+from support.lumpy_shapes import lumpy_pieces
 from support.tiny_models import model_of
 
 from eda import Eda, Pieces

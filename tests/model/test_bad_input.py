@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from support.shapes import TINY_NETWORK, lumpy_cloud
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from safetensors import safe_open
 from support.custom_networks import CentroidNetwork, EncodingCentroids, SizingCentroids
-from support.datasets import dataset_of, lumpy_example, tiny_run
-from support.runs import ALONE, assert_same_bits, trained
-from support.shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.lumpy_shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.small_datasets import dataset_of, lumpy_example, tiny_run
 from support.tiny_models import poses_of, two_puzzles
+from support.training_runs import ALONE, assert_same_bits, trained
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, register_network

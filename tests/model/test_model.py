@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from support.shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded
+from support.lumpy_shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded
 from support.tiny_models import assert_near, model_of, poses_of, two_puzzles
 
 from eda import Eda, EdaConfig, NetworkConfig, Pieces, Puzzle

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.shapes import lumpy_pieces, lumpy_puzzle
+from support.lumpy_shapes import lumpy_pieces, lumpy_puzzle
 from support.tiny_models import DOUBLE, SINGLE, model_of, poses_of
 
 from eda import SE3, EdaConfig, InputError, Puzzle

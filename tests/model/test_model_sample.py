@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.shapes import lumpy_pieces, seeded
+from support.lumpy_shapes import lumpy_pieces, seeded
 from support.tiny_models import DOUBLE, SINGLE, assert_near, model_of, poses_of, two_puzzles
 
 from eda import SE3, InputError, Pieces

@@ -1,8 +1,8 @@
 """Shared by the tests of models on disk."""
 
 import pytest
+from support.lumpy_shapes import TINY
 from support.model_files import NAME
-from support.shapes import TINY
 
 from eda import Eda
 

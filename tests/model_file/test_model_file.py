@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.lumpy_shapes import TINY, lumpy_pieces
 from support.model_files import NAME, header, network, settings, written
-from support.shapes import TINY, lumpy_pieces
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, load
 from eda.model_file import FILE_VERSION

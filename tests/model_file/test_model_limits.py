@@ -4,8 +4,8 @@ import struct
 
 import pytest
 import torch
+from support.lumpy_shapes import TINY
 from support.model_files import NAME, header, network, network_settings, settings, written
-from support.shapes import TINY
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from eda import Eda, EdaConfig, InputError, NetworkConfig, load

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from disks import full_disk
+from support.full_disk import full_disk
+from support.lumpy_shapes import TINY
 from support.model_files import NAME, WEIGHT
-from support.shapes import TINY
 
 from eda import Eda, InputError, load
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference import invariants, looked
+from support.lumpy_shapes import lumpy_cloud, lumpy_puzzle, seeded
 from support.matching_networks import matched
-from support.shapes import lumpy_cloud, lumpy_puzzle, seeded
+from support.oracles import invariants, looked
 from support.soft_matches import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
 from torch import Tensor
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import haar_rotations
 from support.arrangements import arrangements_of, leaving, moved_on
+from support.oracles import haar_rotations
 from support.pose_fields import far_of, pieces_of, way_of
 from support.soft_matches import assert_near, poses_of
 

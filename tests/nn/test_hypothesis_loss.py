@@ -10,8 +10,8 @@ import torch
 from scipy.spatial.transform import Rotation
 from support.arrangements import arrangements_of, leaving, pair_matrix
 from support.arrangements import moved as brought
+from support.lumpy_shapes import seeded
 from support.pose_fields import path_of, pieces_of
-from support.shapes import seeded
 from support.soft_matches import drawn, of_both_kinds, pairs_of, poses_of
 from torch import Tensor, nn
 

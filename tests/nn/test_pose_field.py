@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations
 from support.arrangements import FAR, arrangements_of, leaving, moved_on, pairwise, planted
+from support.oracles import haar_rotations
 from support.pose_fields import far_of, path_of, pieces_of, way_of
 from support.soft_matches import assert_near, drawn, of_both_kinds, poses_of
 from torch import Tensor

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import trimesh
 from PIL import Image
-from support.data_files import acted, random_motion
+from support.dataset_files import acted, random_motion
 from support.results import FACES, OTHER, SMALL, VERTICES, assembly_of, input_pieces, write_some_result
 
 from eda.data.piece_files import read_pieces

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations, kabsch
 from scipy.spatial.transform import Rotation
-from support.shapes import seeded
+from support.lumpy_shapes import seeded
+from support.oracles import haar_rotations, kabsch
 from support.soft_matches import (
     REACH,
     assert_near,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from support.shapes import seeded
+from support.lumpy_shapes import seeded
 from support.soft_matches import by_hand, centers_of, drawn, matches_by_hand, pairs_of, poses_of, unit
 from support.surface_pairs import moved
 from torch import Tensor

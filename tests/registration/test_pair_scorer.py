@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from reference import haar_rotations
+from support.oracles import haar_rotations
 from support.soft_matches import (
     REACH,
     assert_near,

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from reference import kabsch
 from scipy.spatial.transform import Rotation
-from support.shapes import seeded
+from support.lumpy_shapes import seeded
+from support.oracles import kabsch
 from support.soft_matches import assert_near, drawn, poses_of
 
 from eda.registration.procrustes import weighted_procrustes

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from sherds import motion
+from support.sliced_block import motion
 
 from eda.registration.rigid import (
     act,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support.shapes import seeded
+from support.lumpy_shapes import seeded
 
 from eda.registration.suppression import has_better_duplicate, keep_distinct, keep_distinct_poses
 

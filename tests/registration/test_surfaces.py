@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cdist
-from support.shapes import seeded
+from support.lumpy_shapes import seeded
 from support.soft_matches import assert_near, drawn, poses_of
 from support.surface_pairs import (
     SPACING,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from support.data_files import acted, random_motion
-from support.shapes import lumpy_puzzle
+from support.dataset_files import acted, random_motion
+from support.lumpy_shapes import lumpy_puzzle
 
 from eda import SE3, InputError
 from eda.render import animate

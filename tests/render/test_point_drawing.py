@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from support.lumpy_shapes import lumpy_cloud
 from support.picture_scenes import FRONT, GREEN, RED, facing, hue, is_background, square
-from support.shapes import lumpy_cloud
 
 from eda import InputError
 from eda.render import Camera, confidence_colors, draw_points, look_from

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from support.lumpy_shapes import lumpy_cloud, lumpy_puzzle
 from support.picture_scenes import blob
-from support.shapes import lumpy_cloud, lumpy_puzzle
 
 from eda import SE3, InputError
 from eda.data import OUTER, Example

@@ -1,8 +1,8 @@
 """Shading: light from above, and shade in hollows."""
 
 import numpy as np
+from support.lumpy_shapes import lumpy_cloud
 from support.picture_scenes import is_background
-from support.shapes import lumpy_cloud
 
 from eda.render import draw_points, look_from
 from eda.render.shading import Relief

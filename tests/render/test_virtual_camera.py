@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
 
 from eda.render import Camera, look_from
 

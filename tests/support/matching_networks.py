@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from reference import twist_matrix
+from support.oracles import twist_matrix
 from support.soft_matches import model_of, poses_of, puzzle_of, times_of
 from torch import Tensor
 

@@ -1,8 +1,8 @@
 """For tests of measuring: small puzzles, and answers to them that are made from the truth."""
 
 import numpy as np
-from reference import random_motions
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
+from support.oracles import random_motions
 
 from eda import SE3
 from eda.data import Example

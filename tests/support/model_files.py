@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from support.shapes import TINY
+from support.lumpy_shapes import TINY
 
 from eda import EdaConfig
 from eda.model_file import FILE_VERSION

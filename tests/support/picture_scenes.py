@@ -1,7 +1,7 @@
 """For tests of pictures: small scenes with known colours, and what is seen in a pixel."""
 
 import numpy as np
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
 
 from eda.data import OUTER, Example
 from eda.render import Camera

@@ -2,8 +2,8 @@
 
 import numpy as np
 import torch
-from reference import random_motions
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
+from support.oracles import random_motions
 
 from eda import SE3
 

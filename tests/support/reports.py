@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from reference import haar_rotations
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
+from support.oracles import haar_rotations
 
 from eda.assembly import Alternative
 from eda.output.report import Report, ReportPiece

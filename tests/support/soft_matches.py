@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference import random_motions, stirred
-from support.shapes import TINY_NETWORK, lumpy_cloud, seeded
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, seeded
+from support.oracles import random_motions, stirred
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces

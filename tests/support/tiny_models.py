@@ -3,7 +3,7 @@
 import dataclasses
 
 import torch
-from support.shapes import TINY, lumpy_pieces, seeded
+from support.lumpy_shapes import TINY, lumpy_pieces, seeded
 
 from eda import SE3, Eda, Pieces
 from eda.lie import so3

@@ -1,7 +1,7 @@
 """For tests of pieces: blobs as users have them, in other units and places, and two puzzles in one batch."""
 
 import numpy as np
-from support.shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
 
 from eda import Pieces
 

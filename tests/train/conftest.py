@@ -1,7 +1,7 @@
 """Shared by the tests of the training loop."""
 
 import pytest
-from support.datasets import dataset_of, lumpy_example
+from support.small_datasets import dataset_of, lumpy_example
 
 from eda.data import Dataset
 

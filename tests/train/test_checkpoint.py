@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from disks import full_disk
 from safetensors.torch import load_file, save_file
+from support.full_disk import full_disk
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed
 from safetensors.torch import load_file, save_file
-from support.datasets import command_of, dataset_of, lumpy_example, tiny_run
+from support.small_datasets import command_of, dataset_of, lumpy_example, tiny_run
 from support.soft_matches import MATCHED
 
 import eda.cli

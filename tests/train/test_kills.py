@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from safetensors.torch import load_file
-from support.datasets import command_of, tiny_run
+from support.small_datasets import command_of, tiny_run
 from typer.testing import CliRunner
 
 import eda.cli

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.datasets import tiny_run
-from support.runs import ALONE, Killed, assert_same_bits, trained
+from support.small_datasets import tiny_run
+from support.training_runs import ALONE, Killed, assert_same_bits, trained
 from torch import Tensor
 
 from eda import Eda, InputError

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.datasets import tiny_run
-from support.runs import ALONE, numbers, trained
+from support.small_datasets import tiny_run
+from support.training_runs import ALONE, numbers, trained
 from torch import Tensor
 
 from eda import SE3

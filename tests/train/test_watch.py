@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.datasets import lumpy_example, tiny_run
-from support.runs import ALONE, Killed, assert_same_bits, silent, trained
+from support.small_datasets import lumpy_example, tiny_run
+from support.training_runs import ALONE, Killed, assert_same_bits, silent, trained
 from torch import Tensor
 
 import eda.train.watch

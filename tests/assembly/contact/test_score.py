@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from sherds import SIZE, motion, slices, taken_apart
+from support.sliced_block import SIZE, motion, slices, taken_apart
 
 from eda.assembly import Evidence, Fragment, score_assemblies
 from eda.assembly.contact.fragment import USUAL_SHARE

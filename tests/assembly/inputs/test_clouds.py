@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from support.shapes import lumpy_cloud
+from support.lumpy_shapes import lumpy_cloud
 
 from eda import InputError
 from eda.assembly import Clouds

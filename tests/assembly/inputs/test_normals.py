@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
-from support.shapes import lumpy_cloud
-from support.stones import stone
+from support.broken_stone import stone
+from support.lumpy_shapes import lumpy_cloud
 from support.surfaces import box, directions, ellipsoid, torus
 
 from eda.assembly import outward_normals

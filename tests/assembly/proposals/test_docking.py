@@ -1,7 +1,7 @@
 """Docking: what geometry alone proposes."""
 
 import numpy as np
-from sherds import errors, slices, taken_apart
+from support.sliced_block import errors, slices, taken_apart
 
 from eda.assembly.proposals import docking_poses
 

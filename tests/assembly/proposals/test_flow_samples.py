@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.shapes import TINY_NETWORK, lumpy_pieces
+from support.lumpy_shapes import TINY_NETWORK, lumpy_pieces
 
 from eda import Eda, EdaConfig
 from eda.assembly.proposals.flow_samples import SAMPLES_AT_ONCE, Sampler, side_by_side

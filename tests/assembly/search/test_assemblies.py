@@ -3,8 +3,8 @@
 import sys
 
 import numpy as np
-from sherds import disturbed, motion, slices, taken_apart
 from support.quick_search import DENSITY
+from support.sliced_block import disturbed, motion, slices, taken_apart
 
 from eda.assembly import (
     Evidence,

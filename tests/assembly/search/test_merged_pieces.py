@@ -1,8 +1,8 @@
 """Pieces merged to one fragment."""
 
 import numpy as np
-from sherds import slices
 from support.quick_search import DENSITY
+from support.sliced_block import slices
 
 from eda.assembly import (
     Evidence,

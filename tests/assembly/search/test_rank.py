@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sherds import disturbed, errors, motion, slices, taken_apart
 from support.quick_search import DENSITY, QUICK, SAMPLED
+from support.sliced_block import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
 from eda.assembly import (

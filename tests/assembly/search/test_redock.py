@@ -1,8 +1,8 @@
 """A piece is docked again to the rest of an assembly."""
 
 import numpy as np
-from sherds import slices, taken_apart
 from support.quick_search import DENSITY, QUICK
+from support.sliced_block import slices, taken_apart
 
 from eda.assembly.search.assemblies import Assemblies
 from eda.assembly.search.joints import JointConfig

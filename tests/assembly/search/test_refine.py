@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sherds import disturbed, errors, motion, slices, taken_apart
+from support.sliced_block import disturbed, errors, motion, slices, taken_apart
 
 from eda import InputError
 from eda.assembly import Evidence, Fragment, RefineConfig, ScanContact, refine, score_assemblies

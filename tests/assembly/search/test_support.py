@@ -1,8 +1,8 @@
 """Which pieces of an assembly are supported, and which of them are connected."""
 
 import numpy as np
-from sherds import slices, taken_apart
 from support.quick_search import DENSITY, QUICK, SAMPLED
+from support.sliced_block import slices, taken_apart
 
 from eda.assembly import rank
 from eda.assembly.search.assemblies import Assemblies

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.solid_oracles import BOX, BOX_FACES, both, box_mesh, inside_out, is_closed
+from support.closed_meshes import BOX, BOX_FACES, both, box_mesh, inside_out, is_closed
 
 from eda.data.fracture.cuts import Sheet, bend, facets, waves
 from eda.data.fracture.solids import connected_parts, mesh_of, one_solid, origins_of, simplify, solid_of

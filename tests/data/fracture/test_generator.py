@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from support.solid_oracles import both, box_mesh, inside_out, is_closed, num_bodies, windings
+from support.closed_meshes import both, box_mesh, inside_out, is_closed, num_bodies, windings
 
 from eda.data import LOST, OUTER, Example
 from eda.data.fracture.fracture_source import FractureSource

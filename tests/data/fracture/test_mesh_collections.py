@@ -5,8 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from support.data_files import real_data
-from support.solid_oracles import BOX, BOX_FACES, both, box_mesh, inside_out, obj, stl
+from support.closed_meshes import BOX, BOX_FACES, both, box_mesh, inside_out, obj, stl
+from support.dataset_files import real_data
 
 from eda.data import Plan, build
 from eda.data.fracture.fracture_source import FractureSource

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from support.solid_oracles import is_closed, num_bodies, windings
+from support.closed_meshes import is_closed, num_bodies, windings
 
 from eda.data.fracture.shapes import HELD_OUT_KINDS, SHAPES, TRAIN_KINDS, random_shape
 from eda.data.fracture.solids import mesh_of

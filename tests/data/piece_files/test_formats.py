@@ -5,9 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 import trimesh
-from support.data_files import box
-from support.shapes import lumpy_cloud
-from support.solid_oracles import box_mesh
+from support.closed_meshes import box_mesh
+from support.dataset_files import box
+from support.lumpy_shapes import lumpy_cloud
 
 from eda.data import open_examples, open_meshes
 from eda.data.piece_files import Geometry, ply_bytes, read_as_one, read_pieces, write_ply

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from support.one_piece import COLORS, EXACT, NORMALS, POINTS, one
+from support.single_piece_files import COLORS, EXACT, NORMALS, POINTS, one
 
 from eda.data.piece_files import read_pieces
 from eda.errors import InputError

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
-from support.data_files import real_data, write_ply
-from support.one_piece import FACES, POINTS, VERTICES
-from support.shapes import lumpy_cloud
+from support.dataset_files import real_data, write_ply
+from support.lumpy_shapes import lumpy_cloud
+from support.single_piece_files import FACES, POINTS, VERTICES
 
 from eda.data.piece_files import PieceFile, read_pieces, sample_piece
 from eda.errors import InputError

@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 import pytest
-from support.data_files import write_obj, write_ply
-from support.one_piece import FACES, POINTS, VERTICES
+from support.dataset_files import write_obj, write_ply
+from support.single_piece_files import FACES, POINTS, VERTICES
 
 from eda.data.piece_files import read_pieces
 from eda.errors import InputError

@@ -10,8 +10,8 @@ import pytest
 import trimesh
 from PIL import Image
 from scipy.spatial.transform import Rotation
-from support.data_files import write_obj, write_ply
-from support.one_piece import COLORS, EXACT, FACES, NORMALS, POINTS, VERTICES, one
+from support.dataset_files import write_obj, write_ply
+from support.single_piece_files import COLORS, EXACT, FACES, NORMALS, POINTS, VERTICES, one
 
 from eda.data.piece_files import PieceFile, read_pieces
 from eda.data.piece_files.trimesh_formats import load_mesh

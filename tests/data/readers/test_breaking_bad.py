@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from support.data_files import row_of_boxes, write_compressed, write_decompressed, write_obj, write_split
+from support.dataset_files import row_of_boxes, write_compressed, write_decompressed, write_obj, write_split
 
 from eda.data.contact_labels import contact_labels
 from eda.data.example import OUTER

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from support.data_files import real_data, write_fracture_pack
+from support.dataset_files import real_data, write_fracture_pack
 
 from eda.data.example import OUTER
 from eda.data.readers.breaking_bad_pack import BreakingBadPack

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.data_files import box, lowest, put_arrays
+from support.dataset_files import box, lowest, put_arrays
 
 from eda.data.example import OUTER
 from eda.data.readers.garf import Garf

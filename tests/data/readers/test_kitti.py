@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.data_files import acted, random_motion, write_sequence
+from support.dataset_files import acted, random_motion, write_sequence
 
 from eda.data.readers.kitti import Kitti, read_frames
 from eda.errors import InputError

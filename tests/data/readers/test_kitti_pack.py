@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from support.data_files import acted, random_motion, real_data, share_near
+from support.dataset_files import acted, random_motion, real_data, share_near
 
 from eda.data.readers.kitti_pack import KittiPack
 from eda.errors import InputError

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support.data_files import box, lowest, real_data, row_of_boxes, write_ply
+from support.dataset_files import box, lowest, real_data, row_of_boxes, write_ply
 
 from eda.data.example import OUTER
 from eda.data.piece_files import read_as_one

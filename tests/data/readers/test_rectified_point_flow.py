@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.data_files import box, lowest, put_arrays
+from support.dataset_files import box, lowest, put_arrays
 
 from eda.data.example import OUTER
 from eda.data.readers.rectified_point_flow import RectifiedPointFlow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.data_files import (
+from support.dataset_files import (
     acted,
     random_motion,
     write_fragment,

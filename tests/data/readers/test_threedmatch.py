@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from support.data_files import acted, random_motion, write_blocks, write_fragment, write_info, write_pickle
+from support.dataset_files import acted, random_motion, write_blocks, write_fragment, write_info, write_pickle
 
 from eda.data.readers.threedmatch import ThreeDMatch, ThreeDZeroMatch, overlap_share, read_gt_info, read_gt_log
 from eda.data.source import LeftOut

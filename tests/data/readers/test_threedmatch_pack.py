@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from support.data_files import acted, random_motion, real_data, share_near, write_fragment_pack
+from support.dataset_files import acted, random_motion, real_data, share_near, write_fragment_pack
 
 from eda.data.readers.threedmatch_pack import ThreeDMatchPack
 from eda.errors import InputError

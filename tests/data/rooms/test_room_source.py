@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
-from support.datasets import lumpy_example
-from support.solid_oracles import BOX, BOX_FACES, box_mesh, stl
+from support.closed_meshes import BOX, BOX_FACES, box_mesh, stl
+from support.small_datasets import lumpy_example
 
 import eda.cli
 from eda.data import Dataset, Plan, RoomSource, build, open_examples, open_meshes

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain, pairwise
 
 import pytest
-from support.datasets import dataset_of, lumpy_example
+from support.small_datasets import dataset_of, lumpy_example
 
 from eda import InputError
 from eda.data import Dataset

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from disks import full_disk
 from safetensors import safe_open
-from support.datasets import lumpy_example
+from support.full_disk import full_disk
+from support.small_datasets import lumpy_example
 
 from eda import InputError
 from eda.atomic import write_atomically

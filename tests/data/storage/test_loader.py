@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.datasets import dataset_of, lumpy_example
+from support.small_datasets import dataset_of, lumpy_example
 
 import eda.data.storage.loader
 from eda import InputError

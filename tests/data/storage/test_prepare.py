@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import typer
-from support.data_files import real_data, write_compressed, write_obj, write_split
+from support.dataset_files import real_data, write_compressed, write_obj, write_split
 from typer.testing import CliRunner
 
 import eda.cli

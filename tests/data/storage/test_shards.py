@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from support.datasets import dataset_of, lumpy_example
+from support.small_datasets import dataset_of, lumpy_example
 
 from eda import InputError
 from eda.data import Dataset, Example

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from support.lumpy_shapes import lumpy_cloud
 from support.reports import HOSTILE, alternative_of, rigid
-from support.shapes import lumpy_cloud
 
 from eda.output.report import Report, ReportPiece, write_report
 from eda.render.colors import FOREIGN, PIECES, confidence_colors

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.lumpy_shapes import lumpy_cloud
 from support.reports import alternative_of, page_data, random_poses, report_of
 from support.results import OTHER, assembly_of
-from support.shapes import lumpy_cloud
 
 from eda import InputError
 from eda.assembly import AssembleConfig, Assembly, RankConfig

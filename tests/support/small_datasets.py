@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from support.shapes import TINY_NETWORK, lumpy_cloud
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud
 
 from eda.data import OUTER, Dataset, Example, Plan, build
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from support.data_files import box
-from support.shapes import lumpy_cloud
+from support.dataset_files import box
+from support.lumpy_shapes import lumpy_cloud
 
 from eda.data.piece_files import PieceFile, read_pieces
 
