@@ -230,30 +230,58 @@ def test_an_interruption_between_the_old_result_and_the_new_one_leaves_the_old_o
     assert {p.name: p.read_text() for p in out.iterdir()} == {"assembly.json": "old", "preview.png": "old"}
 
 
-def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path):
-    """The pose comes through a pipe, so that it is known when the command has begun."""
-    pipe = tmp_path / "pose.json"
-    os.mkfifo(pipe)
-    words = ["assemble", clouds, "-o", tmp_path / "out", "--pin", f"sherd=0={pipe}", "--samples", 512, "--steps", 5000]
-    command = subprocess.Popen(
-        [sys.executable, "-m", "eda.cli", *map(str, words)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        # What runs in the background of a shell ignores this signal, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        with pipe.open("w") as file:
-            file.write(json.dumps(np.eye(4).tolist()))
-        time.sleep(0.5)  # it is somewhere between reading and the end of an hour of sampling
-        command.send_signal(signal.SIGINT)
-        output, errors = command.communicate(timeout=120)
-    finally:
+WAITING = """
+import os, pathlib, time
+import eda.assembly
+from eda.cli import main
+
+folder, assemble = pathlib.Path(os.environ["WAIT_IN"]), eda.assembly.assemble
+
+def waiting(*given, **named):
+    (folder / "begun").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.05)
+    return assemble(*given, **named)
+
+eda.assembly.assemble = waiting
+main()
+"""
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Starts a command that waits, before it assembles, for a file `go` in a folder; it has begun when this returns."""
+    folder, commands = tmp_path / "wait", []
+    folder.mkdir()
+
+    def start(*words: object) -> subprocess.Popen:
+        command = subprocess.Popen(
+            [sys.executable, "-c", WAITING, "assemble", *map(str, words)],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "WAIT_IN": str(folder)},
+            # What runs in the background of a shell ignores this signal, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        commands.append(command)
+        while not (folder / "begun").exists() and command.poll() is None:
+            time.sleep(0.05)
+        return command
+
+    yield start
+    for command in commands:
         command.kill()
+        command.communicate()
+
+
+def test_an_interruption_by_the_user_leaves_nothing(clouds, tmp_path, begin):
+    command = begin(clouds, "-o", tmp_path / "out", *QUICK)
+    command.send_signal(signal.SIGINT)
+    output, errors = command.communicate(timeout=120)
     assert command.returncode == 130, errors
     assert errors == b"eda: interrupted\n"
     assert output == b""
-    assert list(tmp_path.iterdir()) == [pipe]
+    assert [p.name for p in tmp_path.iterdir()] == ["wait"]
 
 
 SLOW_TO_WRITE = """
@@ -286,27 +314,22 @@ def test_termination_while_writing_leaves_nothing(clouds, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["writing"]
 
 
-def test_of_three_commands_at_once_one_wins_and_the_others_say_so(clouds, tmp_path):
-    """The first one waits for a pose from a pipe until the others have been refused."""
-    pipe, out = tmp_path / "pose.json", tmp_path / "out"
-    os.mkfifo(pipe)
-    words = [sys.executable, "-m", "eda.cli", "assemble", clouds, "-o", out, *QUICK, "--no-refine", "--overwrite"]
-    with subprocess.Popen([*words, "--pin", f"sherd=0={pipe}"], stderr=subprocess.PIPE) as first:
-        try:
-            while not (tmp_path / ".out.eda-lock").exists() and first.poll() is None:
-                time.sleep(0.05)
-            for _ in range(2):
-                other = subprocess.run(words, capture_output=True, text=True, check=False)
-                assert other.returncode == 2
-                assert other.stderr.startswith(f"eda: {out}: another process ({first.pid}) is writing there")
-                assert other.stderr.count("\n") == 1
-            assert not out.exists()
-            pipe.write_text(json.dumps(np.eye(4).tolist()))
-            assert first.wait(timeout=120) == 0, first.stderr
-        finally:
-            first.kill()
+def test_of_three_commands_at_once_one_wins_and_the_others_say_so(clouds, tmp_path, begin):
+    out = tmp_path / "out"
+    words = [clouds, "-o", out, *QUICK, "--no-refine", "--overwrite"]
+    first = begin(*words)
+    for _ in range(2):
+        command = [sys.executable, "-m", "eda.cli", "assemble", *map(str, words)]
+        other = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert other.returncode == 2
+        assert other.stderr.startswith(f"eda: {out}: another process ({first.pid}) is writing there")
+        assert other.stderr.count("\n") == 1
+    assert not out.exists()
+    (tmp_path / "wait" / "go").touch()
+    _, errors = first.communicate(timeout=240)
+    assert first.returncode == 0, errors
     assert json.loads((out / "assembly.json").read_text())["pieces"] == ["sherd=0", "sherd=1"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "pose.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "wait"]
 
 
 # -- beside it ---------------------------------------------------------------------------------------------------------
