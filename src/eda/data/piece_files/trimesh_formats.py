@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 import struct
 import warnings
 from pathlib import Path
@@ -19,6 +20,7 @@ from eda.data.reading import DamageError, check_line_lengths, check_promise, dec
 from eda.data.references import OutsideError, file_inside
 from eda.errors import InputError, InputWarning
 
+_MOST_MATERIALS = 1000
 _STL_HEADER, _STL_TRIANGLE = 84, 50  # bytes; the last four of the header count the triangles
 
 
@@ -64,9 +66,17 @@ def _readable(path: Path) -> bytes:
     if suffix == ".stl" and not _is_text_stl(content):
         _check_binary_stl(content, path)
     elif suffix in (".obj", ".stl", ".mtl"):
+        _check_materials(content)
         check_line_lengths(content.replace(b"\\\n", b"").replace(b"\\\r\n", b""))  # lines may go on in the next
         return decode_text(content).encode()
     return content
+
+
+def _check_materials(content: bytes) -> None:
+    """Trimesh makes a mesh for each of them, which takes milliseconds."""
+    count = len(set(re.findall(rb"^usemtl[^\n]*", content, re.MULTILINE)))
+    if count > _MOST_MATERIALS:
+        raise DamageError(f"{count} materials, and a mesh may have {_MOST_MATERIALS}")
 
 
 class _Beside:
