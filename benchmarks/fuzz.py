@@ -134,9 +134,16 @@ def _stretch(data: bytearray, rng: np.random.Generator) -> tuple[int, int]:
     return begin, min(len(data), begin + int(rng.integers(1, 1 + max(1, len(data) // 4))))
 
 
-def mutated(data: bytes, seed: int, number: int) -> bytes:
-    """The `number`-th mutation of a file: one to three of the ways above, one after the other."""
+def mutated(target: Target, data: bytes, seed: int, number: int) -> bytes:
+    """The `number`-th mutation of a target's file; half of them inside of its structure, if it has one."""
     rng = np.random.default_rng([seed, number])
+    if target.structure is not None and rng.random() < 0.5:
+        return target.structure(data, rng, lambda inner: mutate_bytes(inner, rng))
+    return mutate_bytes(data, rng)
+
+
+def mutate_bytes(data: bytes, rng: np.random.Generator) -> bytes:
+    """One to three of the ways above, one after the other."""
     changed = bytearray(data)
     for _ in range(int(rng.integers(1, 4))):
         if changed:
@@ -290,7 +297,7 @@ def run(files: int, seed: int, out: Path, workers: int = 2) -> Counter[tuple[str
 
         def one(job: tuple[int, int, int]) -> tuple[int, int, bytes, Outcome]:
             number, index, _ = job
-            content, mine = mutated(contents[index], seed, number), free.pop()
+            content, mine = mutated(TARGETS[index], contents[index], seed, number), free.pop()
             try:
                 return number, index, content, crew[mine].read(index, content)
             finally:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fuzz_structure import Structure, inside_e57, inside_glb, inside_json, inside_zip
 
 Write = Callable[[Path], None]
 
@@ -26,6 +28,7 @@ class Target:
     victim: str  # the file that is mutated, relative to the folder
     write: Write  # writes the folder
     read: Callable[[Path], object]  # of the folder
+    structure: Structure | None = None  # mutates inside of the format; half of the files then are made by it
 
 
 # -- the object that all of them hold ------------------------------------------------------------------------------
@@ -47,11 +50,20 @@ def _box(shift: float = 0.0) -> Any:
 
 
 def _read_piece(folder: Path) -> object:
-    """As `eda assemble` reads and samples a piece."""
+    """As `eda assemble` reads and samples a piece, and writes it again, with colours and pictures."""
     from eda.data.piece_files import read_pieces, sample_piece
+    from eda.output.placed_pieces import write_pieces
+    from eda.render.input_piece import InputPiece
 
     files = read_pieces([folder])
-    return [sample_piece(file, 500, np.random.default_rng(0)) for file in files]
+    samples = [sample_piece(file, 500, np.random.default_rng(0)) for file in files]
+    pieces = [
+        InputPiece(str(i), sample.points, sample.normals, file)
+        for i, (sample, file) in enumerate(zip(samples, files, strict=True))
+    ]
+    with tempfile.TemporaryDirectory() as out:
+        write_pieces(pieces, np.tile(np.eye(4), (len(pieces), 1, 1)), Path(out))
+    return pieces
 
 
 def _mesh(ending: str, **options: Any) -> Write:
@@ -120,6 +132,10 @@ def _text(ending: str, separator: str) -> Write:
     return lambda folder: np.savetxt(folder / f"piece.{ending}", POINTS, delimiter=separator, fmt="%.6f")
 
 
+def _npz(folder: Path) -> None:
+    np.savez(folder / "piece.npz", points=POINTS, normals=NORMALS)
+
+
 def _npy(folder: Path) -> None:
     np.save(folder / "piece.npy", POINTS)
 
@@ -166,12 +182,14 @@ def _pieces() -> Iterator[Target]:
         "xyz": ("piece.xyz", _text("xyz", " ")),
         "csv": ("piece.csv", _text("csv", ",")),
         "npy": ("piece.npy", _npy),
+        "npz": ("piece.npz", _npz),
         "las": ("piece.las", _las("las")),
         "laz": ("piece.laz", _las("laz")),
         "e57": ("piece.e57", _e57),
     }
+    structures = {"piece.glb": inside_glb, "piece.gltf": inside_json, "piece.npz": inside_zip, "piece.e57": inside_e57}
     for name, (victim, write) in files.items():
-        yield Target(f"piece: {name}", victim, _renamed_stl(write), _read_piece)
+        yield Target(f"piece: {name}", victim, _renamed_stl(write), _read_piece, structures.get(victim))
 
 
 def _renamed_stl(write: Write) -> Write:
@@ -194,7 +212,7 @@ def _read_examples(spec: str) -> Callable[[Path], object]:
     def read(folder: Path) -> object:
         from eda.data import open_examples
 
-        return list(open_examples(spec.format(folder)))
+        return list(open_examples(spec.format(folder, folder)))
 
     return read
 
@@ -264,17 +282,117 @@ def _shards(folder: Path) -> None:
     CliRunner().invoke(app, [*words, "--workers", "1"])
 
 
+def _mesh_pack(folder: Path) -> None:
+    box = _box()
+    np.savez(
+        folder / "meshes.npz",
+        verts_u16=np.rint((box.vertices + 0.5) * 65535).astype(np.uint16),
+        faces_u16=box.faces.astype(np.uint16),
+        vert_offset=np.array([0, len(box.vertices)]),
+        face_offset=np.array([0, len(box.faces)]),
+    )
+    (folder / "index.json").write_text(json.dumps([{"name": "box", "licence": "CC BY"}]))
+
+
+def _read_mesh_pack(folder: Path) -> object:
+    """As `eda fracture --meshes` reads objects to break."""
+    from eda.data import open_meshes
+
+    return open_meshes(folder).solid(0)
+
+
 def _datasets() -> Iterator[Target]:
-    yield Target("breaking-bad-pack", "pack.npz", _fracture_pack, _read_examples("breaking-bad-pack:{}/pack.npz"))
+    yield Target(
+        "breaking-bad-pack", "pack.npz", _fracture_pack, _read_examples("breaking-bad-pack:{}/pack.npz"), inside_zip
+    )
     spec = "3dmatch-pack:{}"
-    yield Target("3dmatch-pack, points", "fragments_5cm.npz", _fragment_pack, _read_examples(spec))
-    yield Target("3dmatch-pack, index", "index.json", _fragment_pack, _read_examples(spec))
-    yield Target("kitti-pack, poses", "clip/poses.json", _kitti_pack, _read_examples("kitti-pack:{}/clip"))
+    yield Target("3dmatch-pack, points", "fragments_5cm.npz", _fragment_pack, _read_examples(spec), inside_zip)
+    yield Target("3dmatch-pack, index", "index.json", _fragment_pack, _read_examples(spec), inside_json)
+    yield Target("kitti-pack, poses", "clip/poses.json", _kitti_pack, _read_examples("kitti-pack:{}/clip"), inside_json)
     yield Target("kitti-pack, scan", "clip/000000.npy", _kitti_pack, _read_examples("kitti-pack:{}/clip"))
     yield Target("garf", "garf.hdf5", _garf, _read_examples("garf:{}/garf.hdf5"))
     yield Target("rpf", "rpf.hdf5", _rpf, _read_examples("rpf:{}/rpf.hdf5,dataset=set"))
-    yield Target("dataset, manifest", "set/dataset.json", _shards, _read_examples("{}/set"))
+    yield Target("dataset, manifest", "set/dataset.json", _shards, _read_examples("{}/set"), inside_json)
     yield Target("dataset, shard", "set/shard-00000.safetensors", _shards, _read_examples("{}/set"))
+
+
+# -- datasets as they are published --------------------------------------------------------------------------------
+
+_SCENE = "test/7-scenes-redkitchen"
+
+
+def _threedmatch(folder: Path) -> None:
+    import torch
+
+    scene = folder / _SCENE
+    scene.mkdir(parents=True)
+    torch.save(POINTS.astype(np.float32), scene / "cloud_bin_0.pth")
+    torch.save(torch.from_numpy(POINTS), scene / "cloud_bin_1.pth", _use_new_zipfile_serialization=False)
+    block = "\n".join(" ".join(map(str, row)) for row in np.eye(4))
+    for k in range(2):
+        (scene / f"cloud_bin_{k}.info.txt").write_text(f"7-scenes 1 1\n{block}\n")
+    (scene / "gt.log").write_text(f"0 1 2\n{block}\n")
+    (scene / "gt_overlap.log").write_text("0,1,0.0\n")
+    names = [f"{_SCENE}/cloud_bin_{k}.pth" for k in range(2)]
+    pair = {"src": names[:1], "tgt": names[1:], "rot": [np.eye(3)], "trans": [np.zeros((3, 1))], "overlap": [0.5]}
+    (folder / "3DMatch.pkl").write_bytes(pickle.dumps(pair, protocol=4))
+
+
+def _kitti(folder: Path) -> None:
+    sequence = folder / "sequences/00"
+    (sequence / "velodyne").mkdir(parents=True)
+    (folder / "poses").mkdir()
+    rows = [" ".join(map(str, np.hstack([np.eye(3), [[200.0 * k], [0], [0]]]).ravel())) for k in range(2)]
+    (folder / "poses/00.txt").write_text("\n".join(rows) + "\n")
+    (sequence / "calib.txt").write_text(f"P0: {rows[0]}\nTr: {rows[0]}\n")
+    for k in range(2):
+        scan = np.hstack([POINTS * 20, np.ones((len(POINTS), 1))]).astype("<f4")
+        (sequence / f"velodyne/{k:06d}.bin").write_bytes(scan.tobytes())
+
+
+def _breaking_bad(folder: Path) -> None:
+    """Two boxes side by side, as labels of the vertices of both, and as folders of pieces."""
+    import scipy.sparse
+
+    compressed = folder / "everyday_compressed/Cup/a"
+    (compressed / "mode_0").mkdir(parents=True)
+    vertices = np.concatenate([_box(k).vertices for k in range(2)])
+    faces = np.concatenate([_box().faces + 8 * k for k in range(2)])
+    _write_obj(compressed / "compressed_mesh.obj", vertices, faces)
+    scipy.sparse.save_npz(compressed / "compressed_data.npz", scipy.sparse.csr_matrix(np.repeat(np.eye(2), 8, axis=0)))
+    np.save(compressed / "mode_0/compressed_fracture.npy", np.arange(2.0))
+    for k in range(2):
+        _write_obj(folder / f"everyday/Cup/b/mode_0/piece_{k}.obj", _box(k).vertices, _box(k).faces)
+    (folder / "data_split").mkdir()
+    (folder / "data_split/everyday.train.txt").write_text("everyday/Cup/a\neveryday/Cup/b\n")
+
+
+def _write_obj(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"v {x} {y} {z}" for x, y, z in vertices]
+    path.write_text("\n".join([*lines, *(f"f {a} {b} {c}" for a, b, c in faces + 1)]))
+
+
+def _published() -> Iterator[Target]:
+    matches, zero = _read_examples("3dmatch:{}"), _read_examples("3dzeromatch:{}")
+    yield Target("3dmatch, list", "3DMatch.pkl", _threedmatch, matches)
+    yield Target("3dmatch, array", f"{_SCENE}/cloud_bin_0.pth", _threedmatch, matches, inside_zip)
+    yield Target("3dmatch, tensor", f"{_SCENE}/cloud_bin_1.pth", _threedmatch, matches)
+    yield Target("3dmatch, log", f"{_SCENE}/gt.log", _threedmatch, _read_examples("3dmatch:{},pairs={}/test"))
+    yield Target("3dzeromatch, poses", f"{_SCENE}/cloud_bin_0.info.txt", _threedmatch, zero)
+    yield Target("3dzeromatch, overlaps", f"{_SCENE}/gt_overlap.log", _threedmatch, zero)
+    kitti = _read_examples("kitti:{}")
+    yield Target("kitti, scan", "sequences/00/velodyne/000000.bin", _kitti, kitti)
+    yield Target("kitti, poses", "poses/00.txt", _kitti, kitti)
+    yield Target("kitti, calibration", "sequences/00/calib.txt", _kitti, kitti)
+    fractures, cup = _read_examples("breaking-bad:{},num_points=200"), "everyday_compressed/Cup/a"
+    yield Target("breaking-bad, mesh", f"{cup}/compressed_mesh.obj", _breaking_bad, fractures)
+    yield Target("breaking-bad, matrix", f"{cup}/compressed_data.npz", _breaking_bad, fractures, inside_zip)
+    yield Target("breaking-bad, labels", f"{cup}/mode_0/compressed_fracture.npy", _breaking_bad, fractures)
+    yield Target("breaking-bad, piece", "everyday/Cup/b/mode_0/piece_0.obj", _breaking_bad, fractures)
+    yield Target("breaking-bad, split", "data_split/everyday.train.txt", _breaking_bad, fractures)
+    yield Target("meshes to break, pack", "meshes.npz", _mesh_pack, _read_mesh_pack, inside_zip)
+    yield Target("meshes to break, index", "index.json", _mesh_pack, _read_mesh_pack, inside_json)
 
 
 # -- pickles, models, pins, predictions ----------------------------------------------------------------------------
@@ -344,10 +462,10 @@ def _read_predictions(folder: Path) -> object:
 
 def _others() -> Iterator[Target]:
     yield Target("pickle", "info.pkl", _pickle, _read_pickle)
-    yield Target("torch's array", "cloud.pth", _torch_array, _read_torch)
+    yield Target("torch's array", "cloud.pth", _torch_array, _read_torch, inside_zip)
     yield Target("model", "model.safetensors", _model, _read_model)
-    yield Target("pin", "pin.json", _pin, _read_pin)
-    yield Target("predictions", "predictions.json", _predictions, _read_predictions)
+    yield Target("pin", "pin.json", _pin, _read_pin, inside_json)
+    yield Target("predictions", "predictions.json", _predictions, _read_predictions, inside_json)
 
 
-TARGETS: tuple[Target, ...] = (*_pieces(), *_datasets(), *_others())
+TARGETS: tuple[Target, ...] = (*_pieces(), *_datasets(), *_published(), *_others())

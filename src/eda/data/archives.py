@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def check_npz(path: Path) -> None:
                     check_npy_header(file, entry.file_size, entry.filename)
 
 
-def check_npy_header(file: BinaryIO, size: int, name: str) -> None:
+def check_npy_header(file: IO[bytes], size: int, name: str) -> None:
     """Raise `DamageError` if the header of an `.npy` file of this size promises other than what follows it."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):

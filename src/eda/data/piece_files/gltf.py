@@ -26,7 +26,7 @@ from eda.errors import InputError
 _MAGIC, _JSON, _BINARY = b"glTF", 0x4E4F534A, 0x004E4942
 _COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
-_MOST_PIECES, _MOST_PARTS = 1000, 10_000  # nodes with meshes, and primitives of them all
+_MOST_PIECES, _MOST_PARTS = 1000, 2000  # nodes with meshes, and primitives of them all
 _ALWAYS_READ, _READ_PER_BYTE = 10**7, 2  # numbers; and numbers for every byte, because a mesh may be used many times
 _POINTS, _TRIANGLES, _STRIP, _FAN = 0, 4, 5, 6
 

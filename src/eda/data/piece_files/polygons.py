@@ -6,9 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eda.data.reading import DamageError
+
+MOST_CORNERS = 2**16  # of a face
+
 
 def split_into_triangles(polygons: Sequence[np.ndarray]) -> np.ndarray | None:
     """Groups (n, m) of polygons with m corners -> triangles (f, 3) around their first corners; None without any."""
+    most = max((corners.shape[1] for corners in polygons), default=0)
+    if most > MOST_CORNERS:
+        raise DamageError(f"a face of {most} corners, and a face may have {MOST_CORNERS}")
     parts = [_fans(corners) for corners in polygons if corners.shape[1] > 2]
     return np.concatenate(parts).astype(np.int64) if parts else None
 

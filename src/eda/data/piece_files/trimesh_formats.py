@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 import struct
 import warnings
 from pathlib import Path
@@ -19,6 +20,15 @@ from eda.data.reading import DamageError, check_line_lengths, check_promise, dec
 from eda.data.references import OutsideError, file_inside
 from eda.errors import InputError, InputWarning
 
+_MOST_MATERIALS = 1000
+_PICTURES = (
+    "image",
+    "baseColorTexture",
+    "metallicRoughnessTexture",
+    "normalTexture",
+    "occlusionTexture",
+    "emissiveTexture",
+)
 _STL_HEADER, _STL_TRIANGLE = 84, 50  # bytes; the last four of the header count the triangles
 
 
@@ -53,9 +63,25 @@ def load_mesh(path: Path, *, materials: bool) -> Any:
         )
     except Exception as error:  # of a damaged file: any
         raise DamageError("it has another order than its header says, or none") from error
-    for problem in beside.problems:
+    for problem in [*beside.problems, *_drop_damaged_pictures(loaded, path)]:
         warnings.warn(f"{problem}; its colours are left out", InputWarning, stacklevel=2)
     return loaded
+
+
+def _drop_damaged_pictures(loaded: Any, path: Path) -> list[str]:
+    """Take pictures that cannot be decoded away from a mesh, and say so; Pillow only tries to when it writes them."""
+    problems = []
+    for shape in getattr(loaded, "geometry", {"": loaded}).values():
+        material = getattr(getattr(shape, "visual", None), "material", None)
+        for name in _PICTURES:
+            picture = getattr(material, name, None)
+            try:
+                if picture is not None:
+                    picture.load()
+            except Exception:  # Pillow raises whatever its decoders do
+                setattr(material, name, None)
+                problems.append(f"{path}: a picture of it is damaged")
+    return problems
 
 
 def _readable(path: Path) -> bytes:
@@ -64,9 +90,17 @@ def _readable(path: Path) -> bytes:
     if suffix == ".stl" and not _is_text_stl(content):
         _check_binary_stl(content, path)
     elif suffix in (".obj", ".stl", ".mtl"):
+        _check_materials(content)
         check_line_lengths(content.replace(b"\\\n", b"").replace(b"\\\r\n", b""))  # lines may go on in the next
         return decode_text(content).encode()
     return content
+
+
+def _check_materials(content: bytes) -> None:
+    """Trimesh makes a mesh for each of them, which takes milliseconds."""
+    count = len(set(re.findall(rb"^usemtl[^\n]*", content, re.MULTILINE)))
+    if count > _MOST_MATERIALS:
+        raise DamageError(f"{count} materials, and a mesh may have {_MOST_MATERIALS}")
 
 
 class _Beside:
