@@ -130,7 +130,7 @@ def test_the_place_of_the_result_is_checked_before_the_pieces(run, tmp_path):
     for out, message in {
         tmp_path: "is not empty; choose another folder, or give --overwrite",
         tmp_path / "notes.txt": "is a file, not a folder",
-        tmp_path / "notes.txt" / "out": "is not writable",
+        tmp_path / "notes.txt" / "out": "cannot be created",
     }.items():
         code, said = run(tmp_path / "nowhere", out=out)
         assert code == 2

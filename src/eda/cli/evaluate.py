@@ -12,17 +12,13 @@ import typer
 
 from eda.cli.evaluation_report import Output, write_report
 from eda.cli.evaluation_request import Measurement, Request
-from eda.cli.options import listed
+from eda.cli.options import PUZZLES, listed
 from eda.cli.terminal import progress
 
 if TYPE_CHECKING:
     from eda.evaluate import Evaluation, PuzzleSet, Record
 
 # Help that takes more than a line.
-DATA = (
-    "Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
-    "rooms:KEY=VALUE,... or KIND:PATH."
-)
 MODEL = (
     "A model file, or the name of a model that ships. With --assemble or --parts, chosen by the pieces if not given."
 )
@@ -49,7 +45,7 @@ EXPORT_INPUTS = "Write the pieces as a system is given them into this folder, an
 
 
 def evaluate(
-    data: Annotated[str, typer.Option(help=DATA)],
+    data: Annotated[str, typer.Option(help=PUZZLES)],
     model: Annotated[str | None, typer.Option(help=MODEL)] = None,
     predictions: Annotated[Path | None, typer.Option(help=PREDICTIONS)] = None,
     assemble: Annotated[bool, typer.Option("--assemble", help=ASSEMBLE)] = False,

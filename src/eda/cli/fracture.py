@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from eda.data.fracture.puzzle_folders import PuzzleCounts
 
 # What options of more than a line are for.
-MESHES = "What to break: a mesh, a folder of meshes, or a pack of meshes. If not given, objects are made up."
+MESHES = "What to break: a mesh, a folder of meshes, or a pack of meshes. If not given, objects are generated."
 FOREIGN = "Chance, for each piece, that a piece of another object is added."
 EROSION = "Widest gap along the breaks, as a share of the object's size."
-SHAPES = "Which made-up objects to break: all, train, held_out, or kinds separated by commas."
+SHAPES = "Which generated objects to break: all, train, held_out, or kinds separated by commas."
 FORM = "shards: a dataset to train and to evaluate on; meshes: a folder of PLY files for every puzzle."
 
 

@@ -25,7 +25,7 @@ def rooms(
     objects: Annotated[
         Path | None,
         typer.Option(
-            help="Closed meshes to place in the rooms, beside made-up objects: a mesh, a folder of meshes, or a pack."
+            help="Closed meshes to place in the rooms, beside generated objects: a mesh, a folder of meshes, or a pack."
         ),
     ] = None,
     licences: Annotated[

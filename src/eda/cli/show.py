@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def show(
     puzzles: Annotated[str, typer.Argument(help=PUZZLES)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write, a PNG.")] = Path("sheet.png"),
+    output: Annotated[Path, typer.Option("--out", "-o", help="The picture to write, a PNG.")] = Path("sheet.png"),
     count: Annotated[int, typer.Option(min=1, help="Number of puzzles to draw.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Random seed for the choice of puzzles.")] = 0,
     columns: Annotated[int, typer.Option(min=1, help="Number of puzzles side by side.")] = 3,

@@ -3,7 +3,7 @@
 FOLDER                    a dataset made by `eda fracture`, `rooms` or `prepare`, or pieces in assembled position
 fracture:KEY=VALUE,...    puzzles that the generator breaks: pieces=2-8, puzzles=200, seed=7, shapes=held_out,
                           and the settings of `FractureConfig`
-rooms:KEY=VALUE,...       pairs of scans of rooms that are made up: rooms=10, seed=7, scans=14, pairs=10, objects=PATH
+rooms:KEY=VALUE,...       pairs of scans of generated rooms: rooms=10, seed=7, scans=14, pairs=10, objects=PATH
 KIND:PATH,KEY=VALUE,...   somebody else's dataset, with the kinds and options of `eda prepare`
 
 `register_source` adds a kind.

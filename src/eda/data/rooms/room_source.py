@@ -36,7 +36,7 @@ class RoomSource(ItemSource[int]):
     """
 
     seed: int = 0
-    objects: Meshes | None = None  # to put about, beside what is made up
+    objects: Meshes | None = None  # placed in the rooms, beside what is generated
     scans: int = 14  # of a room
     pairs: int = 10  # of a room, at most
     grid: float = 0.075  # metres, of what is given out
