@@ -6,6 +6,7 @@ file, a generator, and `change`, which mutates bytes; it returns the content of 
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import struct
@@ -91,14 +92,14 @@ def _change_tree(tree: list[Any], rng: np.random.Generator) -> None:
     holder, key = places[int(rng.integers(len(places)))]
     match int(rng.integers(5)):
         case 0 | 1:
-            holder[key] = _VALUES[int(rng.integers(len(_VALUES)))]
+            holder[key] = copy.deepcopy(_VALUES[int(rng.integers(len(_VALUES)))])
         case 2 if holder is not tree:
             del holder[key]
         case 3 if isinstance(holder[key], list):
             holder[key] = holder[key] * int(rng.integers(2, 1 + max(2, 5000 // max(len(str(holder[key])), 1))))
         case _:
             other, elsewhere = places[int(rng.integers(len(places)))]
-            holder[key] = json.loads(json.dumps(other[elsewhere]))
+            holder[key] = copy.deepcopy(other[elsewhere])
 
 
 def _places(holder: Any) -> Any:

@@ -103,7 +103,9 @@ def _parts(file: PieceFile, loaded: Any) -> list[Part]:
         parts = [(loaded.geometry[name], place) for place, name in nodes]
     else:
         parts = [(loaded, np.eye(4))]
-    parts = [(shape, place) for shape, place in parts if isinstance(shape, trimesh.Trimesh)]
+    # A mesh without triangles has no bounds; trimesh makes such of materials that nothing uses.
+    meshes = [(shape, place) for shape, place in parts if isinstance(shape, trimesh.Trimesh)]
+    parts = [(shape, place) for shape, place in meshes if shape.bounds is not None]
     if file.scene_index is None:
         return parts
     near, tree = _SAME_POINT * np.abs(file.points).max(), cKDTree(file.points)

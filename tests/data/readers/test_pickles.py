@@ -2,13 +2,17 @@
 
 import os
 import pickle
+import tracemalloc
 import zipfile
 from collections import OrderedDict
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 
+from eda.data import archives
+from eda.data.readers import pickles
 from eda.data.readers.pickles import read_pickle
 from eda.data.readers.torch_files import read_torch
 from eda.errors import InputError
@@ -150,3 +154,121 @@ def test_a_zip_without_a_pickle_is_refused(tmp_path):
         archive.writestr("readme", "nothing")
     with pytest.raises(InputError, match=r"cloud\.pth"):
         read_torch(path)
+
+
+# -- hostile -----------------------------------------------------------------------------------------------
+
+
+def word(name: str) -> bytes:
+    module, _, function = name.rpartition(".")
+    return f"c{module}\n{function}\n".encode()
+
+
+DTYPE = word("numpy.dtype") + b"(X\x02\0\0\0f8\x89\x88tR"  # dtype("f8", False, True)
+BUFFER, SCALAR = word("numpy._core.numeric._frombuffer"), word("numpy._core.multiarray.scalar")
+OBJECTS = word("numpy.dtype") + b"(X\x02\0\0\0O8\x89\x88tR"
+RECONSTRUCT = word("numpy._core.multiarray._reconstruct")
+NDARRAY = word("numpy.ndarray")
+POINTERS = b"C\x08AAAAAAAA"
+HOSTILE = {
+    "pointers from bytes": NDARRAY + b"(K\x01\x85X\x01\0\0\0O" + POINTERS + b"tR.",
+    "pointers from a plain buffer": BUFFER + b"(" + POINTERS + OBJECTS + b"K\x01\x85NtR.",
+    "an array that nobody filled": NDARRAY + b"(J\xff\xff\xff\x0f\x85X\x02\0\0\0f8tR.",
+    "an array without content": RECONSTRUCT + b"(" + NDARRAY + b"K\0\x85C\x01btR.",
+    "an array of another class": RECONSTRUCT + b"(" + word("numpy.dtype") + b"K\0\x85C\x01btR.",
+    "a function is changed": word("numpy.dtype") + b"}X\x08\0\0\0__code__K\x01sb.",
+    "a class is changed": NDARRAY + b"}X\x08\0\0\0__init__K\x01sb.",
+    "a list is changed": b"]}X\x01\0\0\0aK\x01sb.",
+    "text of 4 GB": SCALAR + b"(" + DTYPE.replace(b"\x02\0\0\0f8", b"\x0b\0\0\0S4294967295")
+    + b"C\x01atR.",
+    "fewer bytes than numbers": BUFFER + b"(C\x08AAAAAAAA" + DTYPE + b"J\0\0\0\x7f\x85NtR.",
+    "numbers without size": BUFFER + b"(C\0" + DTYPE.replace(b"f8", b"S0")
+    + b"J\0\0\0\x7f\x85NtR.",
+    "bytes that are not there": b"\x8e" + (2**40).to_bytes(8, "little") + b"a.",
+    "a bytearray that is not there": b"\x96" + (2**33).to_bytes(8, "little") + b"a.",
+    "a number that is not there": b"\x8b\xff\xff\xff\x7fa.",
+    "keys on one place": b"}(" + b"".join(
+        b"\x8a\x09" + (i * (2**61 - 1)).to_bytes(9, "little") + b"N" for i in range(50, 2000)
+    ) + b"u.",
+    "keys made of tuples": b"}(K\x01K\x02\x86Nu.",
+    "copies of copies": b"](" + b"N" * 10_000 + b"eq\0" + (word("builtins.list") + b"h\0\x85R") * 400 + b".",
+    "a new object": b"ccollections\nOrderedDict\n)\x81.",
+    "a persistent name": b"K\x01Q.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_pickle_is_refused_before_it_costs_anything(tmp_path, kind):
+    path = tmp_path / "list.pkl"
+    path.write_bytes(HOSTILE[kind])
+    with bounded_memory(), pytest.raises(InputError, match=r"list\.pkl"):
+        read_pickle(path)
+
+
+@contextmanager
+def bounded_memory():
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("content", [b"Nr\xff\xff\xff\x7f.", b"\x80\x04\x95" + (2**40).to_bytes(8, "little") + b"N."])
+def test_a_large_place_in_the_memo_and_a_long_frame_cost_nothing(tmp_path, content):
+    (tmp_path / "list.pkl").write_bytes(content)
+    with bounded_memory():
+        assert read_pickle(tmp_path / "list.pkl") is None
+
+
+def test_steps_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(pickles, "MAX_STEPS", 1000)
+    (tmp_path / "list.pkl").write_bytes(b"N0" * 501 + b"N.")
+    with pytest.raises(InputError, match="more than 1000 steps"):
+        read_pickle(tmp_path / "list.pkl")
+
+
+def test_an_array_that_comes_twice_is_the_same(tmp_path):
+    """Its second appearance is taken from the memo, into which it went before it had content."""
+    array = np.arange(3.0)
+    (tmp_path / "list.pkl").write_bytes(pickle.dumps([array, array]))
+    first, second = read_pickle(tmp_path / "list.pkl")
+    assert first is second
+    np.testing.assert_array_equal(first, array)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_views_of_tensors_are_read_and_those_that_grow_are_not(tmp_path, zipped):
+    path, options = tmp_path / "cloud.pth", {"_use_new_zipfile_serialization": zipped}
+    tensor = torch.arange(24.0).reshape(4, 6)
+    torch.save({"part": tensor[1:, 2:5].T, "all": tensor}, path, **options)
+    read = read_torch(path)
+    np.testing.assert_array_equal(read["part"], tensor[1:, 2:5].T.numpy())
+    np.testing.assert_array_equal(read["all"], tensor.numpy())
+    torch.save(torch.zeros(1).expand(10**9, 3), path, **options)
+    with bounded_memory(), pytest.raises(InputError, match=r"cloud\.pth"):
+        read_torch(path)
+
+
+def test_a_tensor_cannot_reach_beyond_its_numbers(tmp_path):
+    path = tmp_path / "cloud.pth"
+    torch.save(torch.zeros(4, 3), path, _use_new_zipfile_serialization=False)
+    path.write_bytes(path.read_bytes().replace(b"K\x04K\x03\x86", b"K\x04K\xff\x86"))
+    with pytest.raises(InputError, match=r"cloud\.pth"):
+        read_torch(path)
+    torch.save(torch.zeros(4, 3), path, _use_new_zipfile_serialization=False)
+    path.write_bytes(path.read_bytes().replace(b"K\x03K\x01\x86", b"K\x63K\x01\x86"))  # strides
+    with pytest.raises(InputError, match=r"cloud\.pth"):
+        read_torch(path)
+
+
+def test_a_packed_torch_file_is_not_unpacked_beyond_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "ALWAYS_UNPACKED", 10**6)
+    torch.save(torch.zeros(10**6), tmp_path / "plain.pth")
+    with zipfile.ZipFile(tmp_path / "plain.pth") as plain, zipfile.ZipFile(tmp_path / "a.pth", "w") as packed:
+        for name in plain.namelist():
+            packed.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
+    assert len(read_torch(tmp_path / "plain.pth")) == 10**6
+    with pytest.raises(InputError, match="would unpack to 4 MB"):
+        read_torch(tmp_path / "a.pth")

@@ -185,6 +185,14 @@ def test_missing_shards_are_named(dataset):
         Dataset(dataset.folders[0])
 
 
+@pytest.mark.parametrize("count", [4_000_000_000, 10**30])
+def test_a_manifest_that_promises_billions_of_shards_is_refused_at_once(dataset, count):
+    manifest = dataset.folders[0] / "dataset.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "num_shards": count}))
+    with pytest.raises(InputError, match=rf"{count - 3} of {count} shards are missing, e\.g\. shard-00003"):
+        Dataset(dataset.folders[0])
+
+
 # -- damaged shards ----------------------------------------------------------------------------------------
 
 
