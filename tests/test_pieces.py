@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from support.closeness import assert_near
 from support.lumpy_shapes import lumpy_pieces, lumpy_puzzle, poses_of
 from support.oracles import haar_rotations
 from support.user_clouds import GEOREFERENCED, clouds_of, normals_of, two_puzzles
 
 from eda import SE3, Pieces, Puzzle
-
-
-def assert_near(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-12) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
-
 
 # -- from the user and back --------------------------------------------------------------------------------
 

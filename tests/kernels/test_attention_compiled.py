@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, out_of_order, refuse, scattered
+from support.attention_cases import (
+    DOUBLE,
+    SINGLE,
+    Case,
+    assert_all_near_to_scale,
+    assert_same,
+    out_of_order,
+    refuse,
+    scattered,
+)
 from support.lumpy_shapes import TINY, lumpy_puzzle
 from torch import Tensor
 
@@ -30,13 +39,13 @@ def test_values_and_gradients_are_those_of_the_definition(max_degree, channels):
     case = Case.random(max_degree, channels)
     expected = case.results(attention_reference.edge_attention)
     assert all(t.abs().max() > 0 for t in expected)
-    assert_near(case.results(), expected, 1e-12)
+    assert_all_near_to_scale(case.results(), expected, 1e-12)
 
 
 @pytest.mark.parametrize(("channels", "num_heads"), [(6, 1), (6, 3), (6, 6), (20, 4), (20, 5), (1, 1)])
 def test_heads_are_those_of_the_definition(channels, num_heads):
     case = Case.random(2, channels, num_heads=num_heads)
-    assert_near(case.results(), case.results(attention_reference.edge_attention), 1e-12)
+    assert_all_near_to_scale(case.results(), case.results(attention_reference.edge_attention), 1e-12)
 
 
 SIZES = {
@@ -59,7 +68,7 @@ def sized(name: str) -> Case:
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_of_all_kinds_are_those_of_the_definition(name):
     case = sized(name)
-    assert_near(case.results(), case.results(attention_reference.edge_attention), 1e-12)
+    assert_all_near_to_scale(case.results(), case.results(attention_reference.edge_attention), 1e-12)
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
@@ -77,7 +86,7 @@ def test_float32_is_near_the_float64_definition(max_degree, sizes):
     case = Case.random(max_degree, dtype=SINGLE, **sizes)
     found = case.results()
     assert {t.dtype for t in found} == {SINGLE}
-    assert_near(found, case.to(DOUBLE).results(attention_reference.edge_attention), 1e-4)
+    assert_all_near_to_scale(found, case.to(DOUBLE).results(attention_reference.edge_attention), 1e-4)
 
 
 @pytest.mark.parametrize("length", [1e-4, 1e-2, 1e2, 1e6, 1e15])
@@ -85,14 +94,14 @@ def test_float32_is_near_the_float64_definition(max_degree, sizes):
 def test_short_and_long_edges_are_those_of_the_definition(length, dtype, tolerance):
     case = Case.random(dtype=dtype)
     case = replace(case, vectors=case.vectors * length)
-    assert_near(case.results(), case.to(DOUBLE).results(attention_reference.edge_attention), tolerance)
+    assert_all_near_to_scale(case.results(), case.to(DOUBLE).results(attention_reference.edge_attention), tolerance)
 
 
 def test_edges_along_the_axes_are_those_of_the_definition():
     axes = torch.eye(3, dtype=DOUBLE).repeat(2, 1) * torch.tensor([1.0] * 3 + [-1.0] * 3).to(DOUBLE)[:, None]
     case = Case.random(3, k=6)
     case = replace(case, vectors=axes.expand(7, 6, 3), neighbors=case.neighbors.clamp(min=0))
-    assert_near(case.results(), case.results(attention_reference.edge_attention), 1e-12)
+    assert_all_near_to_scale(case.results(), case.results(attention_reference.edge_attention), 1e-12)
 
 
 def test_large_logits_do_not_overflow():
@@ -172,4 +181,4 @@ def test_gradients_of_the_loss_are_those_of_the_definition(options):
         expected = gradients(model)
     assert sum(bool(t.abs().max() > 0) for t in expected) > 0.9 * len(expected)
     assert any(not torch.equal(one, two) for one, two in zip(found, expected, strict=True))
-    assert_near(found, expected, 1e-10)
+    assert_all_near_to_scale(found, expected, 1e-10)

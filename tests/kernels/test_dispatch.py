@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.attention_cases import DOUBLE, SINGLE, Case, assert_near, assert_same, forks, in_child, refuse
+from support.attention_cases import DOUBLE, SINGLE, Case, assert_all_near_to_scale, assert_same, forks, in_child, refuse
 from support.lumpy_shapes import TINY, lumpy_pieces
 from torch import Tensor
 
@@ -41,7 +41,7 @@ def test_half_precision_is_left_to_the_definition(dtype, tolerance, monkeypatch)
     case = Case.random(dtype=dtype)
     found = case.results()
     assert {t.dtype for t in found} == {dtype}
-    assert_near(found, case.to(DOUBLE).results(attention_reference.edge_attention), tolerance)
+    assert_all_near_to_scale(found, case.to(DOUBLE).results(attention_reference.edge_attention), tolerance)
 
 
 def changed(**changes: Callable[[Case], object]) -> Case:
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_an_error_or_right(name):
     case = MISFITS[name]()
     found = in_child(lambda: case.run().numpy())
     if not isinstance(found, Exception):
-        assert_near([torch.from_numpy(found)], [case.run(attention_reference.edge_attention)], 1e-5)
+        assert_all_near_to_scale([torch.from_numpy(found)], [case.run(attention_reference.edge_attention)], 1e-5)
 
 
 FAR = {"float32": (SINGLE, 1e20, 1e-5), "float32, at its end": (SINGLE, 5e37, 1e-5), "float64": (DOUBLE, 1e160, 1e-12)}
@@ -98,7 +98,7 @@ def test_edges_whose_squares_overflow_are_those_of_the_definition(name):
     found = in_child(lambda: [t.numpy() for t in far.results()])
     assert not isinstance(found, Exception), found
     expected = near.to(DOUBLE).results(attention_reference.edge_attention)
-    assert_near([torch.from_numpy(a) for a in found], expected, tolerance)
+    assert_all_near_to_scale([torch.from_numpy(a) for a in found], expected, tolerance)
 
 
 @forks
@@ -194,7 +194,7 @@ def test_without_the_compiled_module_all_is_the_same_after_one_warning(load_from
     assert "C++17 compiler" in str(caught[0].message)
     assert_same(results, case.results(attention_reference.edge_attention))
     assert np.array_equal(chosen, farthest_points_reference(cloud, 20)[0])
-    assert_near([plain], [compiled], 1e-10)
+    assert_all_near_to_scale([plain], [compiled], 1e-10)
 
 
 @pytest.mark.parametrize("first", ["attention", "farthest points"])
@@ -219,7 +219,7 @@ def test_lesser_instructions_change_nothing_but_rounding(load_from, tmp_path, mo
     load_from(tmp_path)
     assert eda.native.library().eda_lanes(4) == min(width // 4, best)
     for case, default in zip(cases, expected, strict=True):
-        assert_near(case.results(), default, 1e-5 if case.features.dtype == SINGLE else 1e-12)
+        assert_all_near_to_scale(case.results(), default, 1e-5 if case.features.dtype == SINGLE else 1e-12)
 
 
 # Without torch, which takes seconds to start.
@@ -245,4 +245,4 @@ def test_another_process_may_ask_for_lesser_instructions(tmp_path):
     environment = {**os.environ, "EDA_ISA": "baseline"}
     ran = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment, check=True)
     assert ran.stdout.split() == ["4", "2"]
-    assert_near([torch.from_numpy(np.load(tmp_path / "out.npy"))], [case.run()], 1e-5)
+    assert_all_near_to_scale([torch.from_numpy(np.load(tmp_path / "out.npy"))], [case.run()], 1e-5)

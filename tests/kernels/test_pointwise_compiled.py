@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.closeness import assert_near_to_scale
 from torch import Tensor, nn
 
 from eda import kernels
@@ -37,9 +38,8 @@ def both(work: Callable[[], Any]) -> tuple[Any, Any]:
         return found, work()
 
 
-def assert_near(found: Tensor, expected: Tensor) -> None:
-    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
-    torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE[expected.dtype] * scale)
+def assert_near_for_dtype(found: Tensor, expected: Tensor) -> None:
+    assert_near_to_scale(found, expected, TOLERANCE[expected.dtype], smallest_scale=1.0)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_linear_maps_are_those_of_the_definition(reached, max_degree, count, dty
     for inputs, outputs, options in [(16, 48, {}), (5, 16, {"bias": False}), (24, 64, {"first_degree": 1})]:
         layer = linear(max_degree, inputs, outputs, dtype, **options)
         features = normal(count, (max_degree + 1) ** 2, inputs, dtype=dtype)
-        assert_near(*both(lambda layer=layer, features=features: layer(features)))
+        assert_near_for_dtype(*both(lambda layer=layer, features=features: layer(features)))
     assert reached == ["eda_product"] * 3
 
 
@@ -75,8 +75,8 @@ def test_norms_are_those_of_the_definition(reached, count, dtype):
     plain, adaptive = EquivariantNorm(32).to(dtype), AdaptiveNorm(32, 8).to(dtype)
     nn.init.normal_(plain.gain)
     time = Time(normal(3, 8, dtype=dtype), torch.arange(count) % 3)
-    assert_near(*both(lambda: plain(features)))
-    assert_near(*both(lambda: adaptive(features, time)))
+    assert_near_for_dtype(*both(lambda: plain(features)))
+    assert_near_for_dtype(*both(lambda: adaptive(features, time)))
     assert reached == ["eda_norm"] * 2
 
 
@@ -88,7 +88,7 @@ def test_the_activation_is_that_of_the_definition(reached, max_degree, count, dt
     rows = (max_degree + 1) ** 2
     features, toward = normal(count, rows, 32, dtype=dtype), normal(count, rows - 1, 32, dtype=dtype, seed=1)
     toward[: count // 2] *= 1e-4  # where the epsilon counts
-    assert_near(*both(lambda: equivariant_gelu(features, toward)))
+    assert_near_for_dtype(*both(lambda: equivariant_gelu(features, toward)))
     assert reached == ["eda_projection", "eda_gate"]
 
 
@@ -97,16 +97,16 @@ def test_tensors_need_not_be_contiguous():
     features, toward = normal(9, 20, 32, dtype=torch.float64).transpose(0, 1), normal(20, 32, 8, dtype=torch.float64).mT
     layer = linear(2, 32, 16, torch.float64)
     layer.weight.data = layer.weight.data.mT.contiguous().mT
-    assert_near(*both(lambda: layer(features)))
-    assert_near(*both(lambda: EquivariantNorm(32).double()(features)))
-    assert_near(*both(lambda: equivariant_gelu(features, toward)))
+    assert_near_for_dtype(*both(lambda: layer(features)))
+    assert_near_for_dtype(*both(lambda: EquivariantNorm(32).double()(features)))
+    assert_near_for_dtype(*both(lambda: equivariant_gelu(features, toward)))
 
 
 def assert_gradients_are_those_of_the_definition(layer: Callable[..., Tensor], inputs: list[Tensor]) -> None:
     pull = normal(*layer(*inputs).shape, dtype=inputs[0].dtype, seed=7)
     found, expected = both(lambda: torch.autograd.grad((layer(*inputs) * pull).sum(), inputs))
     for one, two in zip(found, expected, strict=True):
-        assert_near(one, two)
+        assert_near_for_dtype(one, two)
 
 
 def test_gradients_of_a_linear_map_are_those_of_the_definition(reached):
@@ -202,4 +202,4 @@ def test_a_layer_can_be_compiled_by_torch(reached):
     with torch.no_grad():
         found = torch.compile(layer, backend="eager")(features)
         assert not reached
-        assert_near(found, layer(features))
+        assert_near_for_dtype(found, layer(features))

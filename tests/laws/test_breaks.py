@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from support.closeness import assert_near
 from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
 from support.oracles import stirred
 from torch import Tensor
@@ -33,10 +34,6 @@ def model_of(variant: str = "as it is", **options: object) -> Eda:
 
 def two_puzzles() -> Pieces:
     return Pieces.collate([lumpy_pieces(3, 24), lumpy_pieces(2, 30, seed=1)])
-
-
-def assert_near(a: Tensor, b: Tensor, atol: float = 1e-12) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
 # -- the head ----------------------------------------------------------------------------------------------

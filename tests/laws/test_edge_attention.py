@@ -8,6 +8,7 @@ from functools import lru_cache
 import pytest
 import torch
 from e3nn import o3
+from support.closeness import assert_near_to_scale
 from support.oracles import (
     brute_force_attention,
     e3nn_wigner,
@@ -123,10 +124,10 @@ class Case:
         )
 
 
-def assert_near(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> None:
-    """To a tolerance relative to the largest entry."""
+def assert_near_to_nonzero_scale(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> None:
+    """To a tolerance relative to the largest entry, which is not zero."""
     assert b.abs().max() > 0
-    torch.testing.assert_close(a, b, rtol=0, atol=tolerance * float(b.abs().max()))
+    assert_near_to_scale(a, b, tolerance)
 
 
 # -- the definition ----------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def assert_near(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> None:
 @pytest.mark.parametrize("num_heads", [1, 2, 4])
 def test_it_is_the_papers_attention_edge_by_edge(max_degree, num_heads, attend):
     case = Case.random(max_degree, seed=max_degree)
-    assert_near(case.output(attend, num_heads), by_brute_force(max_degree, num_heads))
+    assert_near_to_nonzero_scale(case.output(attend, num_heads), by_brute_force(max_degree, num_heads))
 
 
 @lru_cache
@@ -180,7 +181,7 @@ def test_the_frame_may_turn_about_the_edge(max_degree, monkeypatch):
     case = Case.random(max_degree)
     expected = case.output(definition.edge_attention)
     monkeypatch.setattr(definition, "edge_frames", turned_frames([0.0, 1.0, 0.0], angles_like(case)))
-    assert_near(case.output(definition.edge_attention), expected)
+    assert_near_to_nonzero_scale(case.output(definition.edge_attention), expected)
 
 
 @at_all_degrees
@@ -204,7 +205,7 @@ def test_the_frame_must_turn_the_edge_onto_y(max_degree, monkeypatch):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_commutes_with_rotations(max_degree, seed, attend):
     case, R = Case.random(max_degree), haar_rotations(1, seed)[0]
-    assert_near(case.rotated(R).output(attend), turned(case.output(attend), R))
+    assert_near_to_nonzero_scale(case.rotated(R).output(attend), turned(case.output(attend), R))
 
 
 @pytest.mark.parametrize("axis", [[0.0, 1.0, 0.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
@@ -213,7 +214,7 @@ def test_it_commutes_with_the_rotation_that_brings_an_edge_onto_an_axis(axis, at
     direction = case.edges.vectors[0, 0] / case.edges.vectors[0, 0].norm()
     onto_y, y_onto_axis = frame_onto_y(direction), frame_onto_y(torch.tensor(axis, dtype=torch.float64)).T
     R = y_onto_axis @ onto_y
-    assert_near(case.rotated(R).output(attend), turned(case.output(attend), R))
+    assert_near_to_nonzero_scale(case.rotated(R).output(attend), turned(case.output(attend), R))
 
 
 def test_it_does_not_commute_with_reflections(attend):
@@ -236,7 +237,7 @@ def test_it_does_not_commute_with_reflections(attend):
 def test_the_order_of_neighbours_does_not_matter(attend):
     case = Case.random(2)
     order = torch.tensor([3, 0, 4, 2, 1])
-    assert_near(
+    assert_near_to_nonzero_scale(
         case.with_edges(case.edges.neighbors[:, order], case.edges.vectors[:, order]).output(attend),
         case.output(attend),
     )
@@ -247,7 +248,7 @@ def test_receivers_are_independent(attend):
     some = dataclasses.replace(
         case, queries=case.queries[order], edges=Edges(case.edges.neighbors[order], case.edges.vectors[order])
     )
-    assert_near(some.output(attend), case.output(attend)[order])
+    assert_near_to_nonzero_scale(some.output(attend), case.output(attend)[order])
 
 
 def test_the_order_of_senders_does_not_matter(attend):
@@ -255,7 +256,7 @@ def test_the_order_of_senders_does_not_matter(attend):
     place = torch.argsort(order)
     neighbors = torch.where(case.edges.neighbors < 0, -1, place[case.edges.neighbors])
     other = dataclasses.replace(case, features=case.features[order], edges=Edges(neighbors, case.edges.vectors))
-    assert_near(other.output(attend), case.output(attend))
+    assert_near_to_nonzero_scale(other.output(attend), case.output(attend))
 
 
 # -- edges that are not there ------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ def test_an_edge_without_length_contributes_nothing(length, attend):
     case = dataclasses.replace(case, features=torch.cat([case.features, 1e3 * case.features[:1]]))
     sender = torch.full((4,), len(case.features) - 1)
     vector = length * unit_vectors(10)[6:]
-    assert_near(case.with_column(sender, vector).output(attend), case.output(attend))
+    assert_near_to_nonzero_scale(case.with_column(sender, vector).output(attend), case.output(attend))
     assert (case.with_column(sender, 1e3 * vector + 1e-3).output(attend) - case.output(attend)).abs().max() > 1
 
 
@@ -275,7 +276,7 @@ def test_an_edge_without_length_contributes_nothing(length, attend):
 def test_a_missing_neighbour_contributes_nothing_whatever_its_vector(vector, attend):
     case = Case.random(2)
     filler = torch.tensor(vector, dtype=torch.float64).expand(4, 3)
-    assert_near(case.with_column(torch.full((4,), -1), filler).output(attend), case.output(attend))
+    assert_near_to_nonzero_scale(case.with_column(torch.full((4,), -1), filler).output(attend), case.output(attend))
 
 
 @pytest.mark.parametrize("why", ["missing", "coincident"])
@@ -332,7 +333,7 @@ def test_the_fastest_implementation_has_the_values_and_gradients_of_the_definiti
         results.append([out.detach(), *torch.autograd.grad((out * pull).sum(), inputs)])
     for one, two in zip(*results, strict=True):
         assert two.dtype == dtype
-        assert_near(two, one, tolerance)
+        assert_near_to_nonzero_scale(two, one, tolerance)
 
 
 # -- the SO(2) form computes tensor products with harmonics -------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 import scipy.linalg
 import torch
 from scipy.spatial.transform import Rotation
+from support.closeness import assert_near
 from support.oracles import skew_matrix, twist_matrix, unit_vectors
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -39,10 +40,6 @@ def twists(angle: float, count: int, dtype: torch.dtype = torch.float64) -> torc
 def align_sign(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Of a rotation vector and its opposite, which are one rotation at pi, the one nearer to `like`."""
     return torch.where((vector * like).sum(-1, keepdim=True) < 0, -vector, vector)
-
-
-def assert_near(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
 
 
 # -- round trips -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support.closeness import assert_near
 from support.oracles import skew_matrix, twist_matrix, unit_vectors
 
 from eda.errors import InputError
@@ -29,10 +30,6 @@ def poses(count: int, seed: int, dtype: torch.dtype = torch.float64) -> SE3:
 
 def normal(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.randn(*shape, generator=generator(seed), dtype=dtype)
-
-
-def assert_near(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
 
 
 def assert_same_motion(g: SE3, h: SE3, tolerance: float) -> None:

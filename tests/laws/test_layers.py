@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support.closeness import assert_near_to_scale
 from support.lumpy_shapes import lumpy_pieces
 from support.oracles import haar_rotations, stirred, turned
 from torch import Tensor, nn
@@ -70,10 +71,9 @@ def rotation(seed: int = 3) -> Tensor:
     return haar_rotations(1, seed)[0]
 
 
-def assert_near(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> None:
-    size = float(b.detach().abs().max())
-    assert size > 1e-3
-    torch.testing.assert_close(a, b, rtol=0, atol=tolerance * max(1.0, size))
+def assert_near_and_not_small(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> None:
+    assert b.abs().max() > 1e-3
+    assert_near_to_scale(a, b, tolerance, smallest_scale=1.0)
 
 
 # -- layers on single points -------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def applied(layer: nn.Module, features: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", POINTWISE)
 def test_a_pointwise_layer_commutes_with_rotations(name, max_degree):
     layer, features, R = stirred(POINTWISE[name](max_degree)), features_of(max_degree), rotation()
-    assert_near(applied(layer, turned(features, R)), turned(applied(layer, features), R))
+    assert_near_and_not_small(applied(layer, turned(features, R)), turned(applied(layer, features), R))
 
 
 @at_all_degrees
@@ -129,13 +129,13 @@ def test_linear_is_one_matrix_per_degree_and_a_bias_at_degree_zero(max_degree):
     for l in range(max_degree + 1):
         for row in range(l * l, (l + 1) ** 2):
             rows.append(features[:, row] @ layer.weight[l] + (layer.bias if row == 0 else 0))
-    assert_near(layer(features), torch.stack(rows, dim=1))
+    assert_near_and_not_small(layer(features), torch.stack(rows, dim=1))
 
 
 def test_gelu_is_torchs_at_degree_zero():
     features = 3 * features_of(2)
     out = stirred(EquivariantGELU(2, C))(features)
-    assert_near(out[:, 0], nn.functional.gelu(features[:, 0]))
+    assert_near_and_not_small(out[:, 0], nn.functional.gelu(features[:, 0]))
 
 
 @at_all_degrees
@@ -150,7 +150,7 @@ def test_gelu_multiplies_by_the_normal_cdf_of_the_projection(max_degree):
             toward = F @ layer.toward.weight[l - 1][:, c]
             projection = (F[..., c] * toward).sum(1) / toward.norm(dim=1)
             expected[:, l * l : (l + 1) ** 2, c] = F[..., c] * cdf(projection)[:, None]
-    assert_near(layer(features), expected, 1e-6)  # the layer's epsilon
+    assert_near_and_not_small(layer(features), expected, 1e-6)  # the layer's epsilon
 
 
 @at_all_degrees
@@ -159,14 +159,16 @@ def test_norm_divides_by_the_papers_sigma(max_degree):
     layer = stirred(EquivariantNorm(C))
     squares = sum(features[:, l * l : (l + 1) ** 2].square().sum((1, 2)) / (2 * l + 1) for l in range(max_degree + 1))
     sigma = (squares / (C * (max_degree + 1))).sqrt()
-    assert_near(layer(features), features / sigma[:, None, None] * layer.gain, 1e-6)  # the layer's epsilon
+    assert_near_and_not_small(
+        layer(features), features / sigma[:, None, None] * layer.gain, 1e-6
+    )  # the layer's epsilon
 
 
 def test_adaptive_norm_is_the_norm_with_a_gain_that_depends_on_tau():
     features, time = features_of(2), time_of(8)
     layer, plain = stirred(AdaptiveNorm(C, C)), EquivariantNorm(C).double()
     gain = 1 + time.embedding @ layer.gain.weight.T + layer.gain.bias
-    assert_near(layer(features, time), plain(features) * gain[time.puzzle][:, None])
+    assert_near_and_not_small(layer(features, time), plain(features) * gain[time.puzzle][:, None])
 
 
 def test_adaptive_norm_sees_only_the_embedding_of_the_points_own_puzzle():
@@ -179,7 +181,7 @@ def test_adaptive_norm_sees_only_the_embedding_of_the_points_own_puzzle():
     assert torch.equal(before[first], after[first])
     assert ((before - after)[second].abs().amax((1, 2)) > 1e-2).all()
     alone = layer(features[second], Time(time.embedding[1:], time.puzzle[second] - 1))
-    assert_near(alone, before[second])
+    assert_near_and_not_small(alone, before[second])
 
 
 def test_equal_embeddings_give_equal_gains():
@@ -196,7 +198,7 @@ def test_time_embedding_tells_times_apart_and_puzzles_do_not_mix(channels):
     out = layer(tau)
     assert out.shape == (11, channels)
     assert (torch.pdist(out) > 1e-4).all()
-    assert_near(layer(tau[4:5]), out[4:5], 1e-14)
+    assert_near_and_not_small(layer(tau[4:5]), out[4:5], 1e-14)
 
 
 # -- layers on neighbourhoods ------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def test_attention_commutes_with_rotations(max_degree):
     edges = random_edges(5, 7)
     moved = Edges(edges.neighbors, edges.vectors @ R.T)
     got = layer(turned(receivers, R), turned(senders, R), moved)
-    assert_near(got, turned(layer(receivers, senders, edges), R))
+    assert_near_and_not_small(got, turned(layer(receivers, senders, edges), R))
 
 
 @at_all_degrees
@@ -231,7 +233,7 @@ def test_attention_without_neighbours_is_the_bias_of_its_output():
     layer = stirred(EquivariantAttention(2, C, 2, 5))
     edges = Edges(torch.full((3, K), -1), normal(3, K, 3))
     out = layer(features_of(2, 3), features_of(2, 3), edges)
-    assert_near(out[:, 0], layer.output.bias.expand(3, C))
+    assert_near_and_not_small(out[:, 0], layer.output.bias.expand(3, C))
     assert (out[:, 1:] == 0).all()
 
 
@@ -269,7 +271,7 @@ def test_down_block_commutes_with_rotations(max_degree, time_in_encoder, first):
         times = (scene.fine_time, scene.time) if time_in_encoder else (None, None)
         return block(features, scene.level, scene.down, scene.within, *times)
 
-    assert_near(run(moved, turned(features, R)), turned(run(still, features), R))
+    assert_near_and_not_small(run(moved, turned(features, R)), turned(run(still, features), R))
 
 
 @at_all_degrees
@@ -281,7 +283,7 @@ def test_croco_block_commutes_with_rotations(max_degree):
     def run(scene: Scene, features: Tensor) -> Tensor:
         return block(features, scene.within, scene.between, scene.time)
 
-    assert_near(run(moved, turned(features, R)), turned(run(still, features), R))
+    assert_near_and_not_small(run(moved, turned(features, R)), turned(run(still, features), R))
 
 
 @pytest.mark.parametrize("block_edges", ["within", "between"])
@@ -301,7 +303,7 @@ def test_head_gives_two_vectors_per_piece_that_turn_with_the_features(max_degree
     piece, time = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2]), time_of(8)
     out = head(features, piece, 3, time)
     w, u = out[:, :3], out[:, 3:]
-    assert_near(head(turned(features, R), piece, 3, time), torch.cat([w @ R.T, u @ R.T], dim=1))
+    assert_near_and_not_small(head(turned(features, R), piece, 3, time), torch.cat([w @ R.T, u @ R.T], dim=1))
     assert (w - u).abs().min() > 1e-6
 
 
@@ -309,9 +311,11 @@ def test_head_pools_over_the_tokens_of_a_piece_in_any_order():
     head, features = stirred(VelocityHead(config_of(2))), features_of(2)
     piece, time = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2]), time_of(8, normal(1, C).expand(2, C))
     out, order = head(features, piece, 3, time), torch.tensor([4, 7, 2, 0, 5, 1, 3, 6])
-    assert_near(head(features[order], piece[order], 3, Time(time.embedding, time.puzzle[order])), out)
+    assert_near_and_not_small(head(features[order], piece[order], 3, Time(time.embedding, time.puzzle[order])), out)
     alone = piece == 1
-    assert_near(head(features[alone], piece[alone] - 1, 1, Time(time.embedding, time.puzzle[alone])), out[1:2])
+    assert_near_and_not_small(
+        head(features[alone], piece[alone] - 1, 1, Time(time.embedding, time.puzzle[alone])), out[1:2]
+    )
 
 
 def test_weights_at_the_start_have_the_scale_of_their_inputs():

@@ -5,19 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.matching_networks import CASES, field_of, known, proposed, ragged
 from support.oracles import haar_rotations
-from support.soft_matches import (
-    MATCHED,
-    assert_near,
-    model_of,
-    of_both_kinds,
-    piece_alone,
-    poses_of,
-    puzzle_of,
-    times_of,
-)
+from support.soft_matches import MATCHED, model_of, of_both_kinds, piece_alone, poses_of, puzzle_of, times_of
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, load
@@ -43,7 +35,7 @@ def test_the_field_of_moved_pieces_is_the_field_moved(case):
     """v_hX(g h^-1) = v_X(g) h^-1 for all h in SE(3)^N."""
     model, pieces, g, field = known(case)
     h = poses_of(10, seed=1, spread=3.0)
-    assert_near(field_of(model, pieces.move(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
+    assert_near_and_nonzero(field_of(model, pieces.move(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
 
 
 @in_all_cases
@@ -51,7 +43,7 @@ def test_the_field_moves_with_the_whole(case):
     """v_X(r g) = r v_X(g), turns and translations."""
     model, pieces, g, field = known(case)
     r = SE3(haar_rotations(1, 4).expand(10, 3, 3), torch.tensor([0.5, -2.0, 1.0]).double().expand(10, 3))
-    assert_near(field_of(model, pieces, r @ g), r.matrix() @ field, 1e-8)
+    assert_near_and_nonzero(field_of(model, pieces, r @ g), r.matrix() @ field, 1e-8)
 
 
 @in_all_cases
@@ -61,14 +53,14 @@ def test_the_field_follows_the_order_of_pieces_and_does_not_see_that_of_points(c
     rows = torch.cat([row[torch.randperm(len(row), generator=seeded())] for row in rows])
     shuffled = replace(pieces, points=pieces.points[rows], normals=pieces.normals[rows])
     order = torch.tensor([1, 2, 0, 4, 3, 8, 5, 9, 7, 6])
-    assert_near(field_of(model, shuffled.permute(order), poses[order]), field[order], 1e-8)
+    assert_near_and_nonzero(field_of(model, shuffled.permute(order), poses[order]), field[order], 1e-8)
 
 
 @in_all_cases
 def test_a_puzzle_does_not_see_its_batch_companions(case):
     model, pieces, poses, field = known(case)
     each = zip(CASES[case][1](), (poses[:3], poses[3:5], poses[5:]), times_of(pieces).split(1), strict=True)
-    assert_near(torch.cat([field_of(model, *one) for one in each]), field, 1e-8)
+    assert_near_and_nonzero(torch.cat([field_of(model, *one) for one in each]), field, 1e-8)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +110,7 @@ def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once
     )
     assert torch.equal(early.poses.matrix(), late.poses.matrix())
     clouds = pieces.points.split(pieces.sizes.tolist())
-    assert_near(early.centers, torch.stack([cloud.mean(0) for cloud in clouds]))
+    assert_near_and_nonzero(early.centers, torch.stack([cloud.mean(0) for cloud in clouds]))
     centers = early.centers.split(COUNTS)
     judges = model.network.motions.pair_scores
     alone = [arrange(of, at, judges) for of, at in zip(proposed(model, pieces), centers, strict=True)]
@@ -126,8 +118,8 @@ def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once
     lying = expected.both_placed[
         ..., None, None
     ]  # as pieces see each other: frames mean nothing beyond one arrangement
-    assert_near(early.T_second_first.matrix() * lying, expected.T_second_first.matrix() * lying, 1e-8)
-    assert_near(early.features, expected.features, 1e-8)
+    assert_near_and_nonzero(early.T_second_first.matrix() * lying, expected.T_second_first.matrix() * lying, 1e-8)
+    assert_near_and_nonzero(early.features, expected.features, 1e-8)
     for name in ("placed", "valid", "is_joint", "first", "second", "counts"):
         assert torch.equal(getattr(early, name), getattr(expected, name)), name
 
@@ -145,7 +137,7 @@ def test_arrangements_have_a_say_in_every_velocity_unless_the_rest_outweighs_the
     expected = field_of(plain, pieces, poses)
     assert (field - expected).abs().amax((1, 2)).min() > 1e-3
     nn.init.constant_(mute.network.motions.none, 400.0)
-    assert_near(field_of(mute, pieces, poses), expected, 1e-12)
+    assert_near_and_nonzero(field_of(mute, pieces, poses), expected, 1e-12)
 
 
 # -- the smallest pieces, and a piece alone ----------------------------------------------------------------
@@ -174,11 +166,11 @@ def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(comp
     model, alone, pair = model_of(complementary=complementary), piece_alone(40), puzzle_of([60, 50, 44])
     both, poses = Pieces.collate([alone, pair]), poses_of(4)
     field = field_of(model, both, poses)
-    assert_near(field[1:], field_of(model, pair, poses[1:], times_of(both)[1:]), 1e-9)
-    assert_near(field[:1], field_of(model, alone, poses[:1], times_of(both)[:1]), 1e-9)
+    assert_near_and_nonzero(field[1:], field_of(model, pair, poses[1:], times_of(both)[1:]), 1e-9)
+    assert_near_and_nonzero(field[:1], field_of(model, alone, poses[:1], times_of(both)[:1]), 1e-9)
     mute = model_of(complementary=complementary)
     nn.init.constant_(mute.network.motions.none, 400.0)
-    assert_near(field[:1], field_of(mute, alone, poses[:1], times_of(both)[:1]), 1e-9)
+    assert_near_and_nonzero(field[:1], field_of(mute, alone, poses[:1], times_of(both)[:1]), 1e-9)
     for pieces, count in ((alone, 1), (both, 4)):
         loss = model.loss(Puzzle(pieces, poses_of(count, 3)), draws=2, generator=seeded())
         assert torch.stack([loss.total, loss.rotation, loss.matches, loss.motions]).isfinite().all()
@@ -195,7 +187,7 @@ def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(comp
 def test_a_network_without_normals_takes_pieces_with_and_without_and_sees_no_difference(complementary):
     model, poses = model_of(normals="absent", complementary=complementary), poses_of(3)
     bare, other = (puzzle_of([60, 50, 41], normals=normals) for normals in (False, True))
-    assert_near(field_of(model, other, poses), field_of(model, bare, poses), 1e-12)
+    assert_near_and_nonzero(field_of(model, other, poses), field_of(model, bare, poses), 1e-12)
     with pytest.raises(InputError, match="normals"):
         field_of(model_of(complementary=complementary), bare, poses)
 

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import lumpy_puzzle, seeded
 from support.matching_networks import COMPLEMENTARY, known, ragged
-from support.soft_matches import assert_near, model_of, of_both_kinds, poses_of, puzzle_of, times_of
+from support.soft_matches import model_of, of_both_kinds, poses_of, puzzle_of, times_of
 
 from eda import Eda, Pieces
 
@@ -36,8 +37,8 @@ def test_samples_are_drawn_as_boldly_as_is_set(sizes, settings):
         bold(*how, **settings).sample(pieces, 2, noise=noise, steps=2, solver="rk1").matrix()
         for how in ((0.8,), (1.2,), (1.2, True), (100.0,), (100.0, True))
     ]
-    assert_near(found[1], found[2], 1e-8)
-    assert_near(found[3], found[4], 1e-6)
+    assert_near_and_nonzero(found[1], found[2], 1e-8)
+    assert_near_and_nonzero(found[3], found[4], 1e-6)
     for one, other in ((0, 1), (0, 3)):
         assert (found[one] - found[other]).abs().amax((2, 3)).min() > 1e-5
 
@@ -70,7 +71,7 @@ def test_samples_at_any_times_are_those_of_one_at_a_time():
         with torch.no_grad():
             found = field(poses, tau.flatten()).reshape(3, N, 6)
             for k in range(3):
-                assert_near(found[k], model.velocity(pieces, poses[k * N : (k + 1) * N], tau[k]), 1e-9)
+                assert_near_and_nonzero(found[k], model.velocity(pieces, poses[k * N : (k + 1) * N], tau[k]), 1e-9)
 
 
 def test_assemblies_of_one_call_are_those_of_one_at_a_time():
@@ -78,7 +79,7 @@ def test_assemblies_of_one_call_are_those_of_one_at_a_time():
     noise = poses_of(9).reshape(3, 3)
     together = model.sample(pieces, 3, noise=noise, steps=2).matrix()
     for k in range(3):
-        assert_near(together[k], model.sample(pieces, noise=noise[k : k + 1], steps=2).matrix()[0], 1e-7)
+        assert_near_and_nonzero(together[k], model.sample(pieces, noise=noise[k : k + 1], steps=2).matrix()[0], 1e-7)
 
 
 @of_both_kinds
@@ -97,5 +98,5 @@ def test_three_pieces_are_sampled_to_finite_poses(complementary, dtype):
 def test_pins_may_leave_one_piece_or_two(count):
     model, pieces, pins = model_of(), puzzle_of([60, 50, 55][:count]), poses_of(2)
     found = model.sample(pieces, 2, pins={0: pins[0], 1: pins[1]}, steps=2, generator=seeded())
-    assert_near(found[1, :2].matrix(), pins.matrix())
+    assert_near_and_nonzero(found[1, :2].matrix(), pins.matrix())
     assert found.isfinite()

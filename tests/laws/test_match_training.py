@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
 from support.matching_networks import matched, proposed, ragged
-from support.soft_matches import assert_near, drawn, model_of, of_both_kinds, poses_of, times_of
+from support.soft_matches import drawn, model_of, of_both_kinds, poses_of, times_of
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
@@ -39,13 +40,13 @@ def test_the_losses_of_matches_and_motions_are_part_of_the_total_by_their_weight
     network = model.network
     for labels, belongs in ((None, None), (Labels(own=own), own)):
         light, weighed = (m.loss(puzzle, draws=2, labels=labels, generator=seeded()) for m in (model, heavy))
-        assert_near(light.matches, matching_loss(matched(model, puzzle.pieces), puzzle.solution, belongs))
+        assert_near_and_nonzero(light.matches, matching_loss(matched(model, puzzle.pieces), puzzle.solution, belongs))
         arrangements = network.encode(model.pyramid(puzzle.pieces), None).arrangements
         motions = proposed(model, puzzle.pieces)
         judged = hypothesis_loss(network.motions.pair_scores, motions, arrangements, puzzle.solution, belongs)
-        assert_near(light.motions, judged)
-        assert_near(light.total, 2 * light.rotation + light.translation + light.matches + light.motions)
-        assert_near(weighed.total - light.total, 1.5 * light.matches + 2.5 * light.motions)
+        assert_near_and_nonzero(light.motions, judged)
+        assert_near_and_nonzero(light.total, 2 * light.rotation + light.translation + light.matches + light.motions)
+        assert_near_and_nonzero(weighed.total - light.total, 1.5 * light.matches + 2.5 * light.motions)
         found.append([light.matches.item(), light.motions.item()])
     for one, other in zip(*found, strict=True):
         assert abs(one - other) > 1e-3, "pieces that are not the puzzle's share nothing and have no right place"
@@ -57,8 +58,8 @@ def test_breaks_and_matches_are_learned_from_one_pass_and_change_nothing_of_each
     plain, both = (model.loss(puzzle, labels=Labels(labels), generator=seeded()) for labels in (None, on_break))
     assert plain.breaks is None
     for name in ("matches", "motions", "rotation"):
-        assert_near(getattr(both, name), getattr(plain, name))
-    assert_near(both.total, plain.total + 0.3 * both.breaks)
+        assert_near_and_nonzero(getattr(both, name), getattr(plain, name))
+    assert_near_and_nonzero(both.total, plain.total + 0.3 * both.breaks)
 
 
 @pytest.mark.parametrize("break_head", [False, True])
@@ -119,11 +120,11 @@ def test_without_draws_only_breaks_and_matches_are_learned(complementary, break_
     assert found.rotation == found.translation == 0
     other = model_of(complementary=complementary, break_head=break_head)
     expected = other.loss(puzzle, draws=1, labels=labels, generator=seeded())
-    assert_near(found.matches, expected.matches, 1e-12)
+    assert_near_and_nonzero(found.matches, expected.matches, 1e-12)
     assert (found.breaks is None) == (not break_head)
     if break_head:
-        assert_near(found.breaks, expected.breaks, 1e-12)
-    assert_near(found.total, found.matches + (0.3 * found.breaks if break_head else 0), 1e-12)
+        assert_near_and_nonzero(found.breaks, expected.breaks, 1e-12)
+    assert_near_and_nonzero(found.total, found.matches + (0.3 * found.breaks if break_head else 0), 1e-12)
     breaks = {"breaks", "down.1"} if break_head else set()
     assert taught(model, found.total) == {"embedding", "down.0", "matcher"} | breaks
 
@@ -137,7 +138,7 @@ def test_without_draws_a_network_that_matches_nothing_learns_breaks_or_nothing(t
         found = model.loss(puzzle, draws=0, labels=labels)
         assert found.rotation == found.translation == 0
         assert found.matches is found.motions is None
-        assert_near(found.total, 0.3 * found.breaks) if break_head else None
+        assert_near_and_nonzero(found.total, 0.3 * found.breaks) if break_head else None
         assert (found.total == 0) == (not break_head)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
+from support.closeness import assert_near
 from support.oracles import haar_rotations
 from torch import Tensor
 
@@ -36,10 +37,6 @@ def flow(clouds: np.ndarray, noise: Tensor, names: tuple[int, int] = (0, 1)) -> 
 
     start = SE3(noise, torch.zeros(2, 3, dtype=torch.float64))
     return integrate(field, start, solver="rk1", steps=4).final.rotation
-
-
-def assert_near(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

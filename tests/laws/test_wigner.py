@@ -6,6 +6,7 @@ import pytest
 import torch
 from e3nn import o3
 from scipy.special import eval_legendre
+from support.closeness import assert_near
 from support.oracles import unit_vectors
 
 from eda.lie import so3
@@ -23,10 +24,6 @@ at_all_degrees = pytest.mark.parametrize("degree", DEGREES)
 
 def rotations(count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return so3.random(count, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-
-
-def assert_near(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
 
 
 def apply(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:

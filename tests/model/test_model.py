@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 import torch
+from support.closeness import assert_near
 from support.lumpy_shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded
-from support.tiny_models import assert_near, model_of, poses_of, two_puzzles
+from support.tiny_models import model_of, poses_of, two_puzzles
 
 from eda import Eda, EdaConfig, NetworkConfig, Pieces, Puzzle
 from eda.flow import TAU_SAMPLERS
@@ -46,8 +47,8 @@ def test_every_puzzle_has_its_own_time(model):
     first, second = lumpy_pieces(3, 12), lumpy_pieces(2, 12, seed=1)
     poses, tau = poses_of(5), torch.tensor([0.1, 0.9], dtype=torch.float64)
     both = model.velocity(Pieces.collate([first, second]), poses, tau)
-    assert_near(both[:3], model.velocity(first, poses[:3], 0.1))
-    assert_near(both[3:], model.velocity(second, poses[3:], 0.9))
+    assert_near(both[:3], model.velocity(first, poses[:3], 0.1), 1e-10)
+    assert_near(both[3:], model.velocity(second, poses[3:], 0.9), 1e-10)
     assert (both[3:] - model.velocity(second, poses[3:], 0.1)).abs().max() > 1e-6
 
 
@@ -79,7 +80,7 @@ def test_the_loss_has_finite_gradients(time_in_encoder, draws):
     loss = model.loss(puzzle, draws=draws, generator=seeded())
     assert loss.total.shape == loss.rotation.shape == loss.translation.shape == ()
     assert loss.total > 0
-    assert_near(loss.total, 2 * loss.rotation + loss.translation)
+    assert_near(loss.total, 2 * loss.rotation + loss.translation, 1e-10)
     loss.total.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -111,7 +112,7 @@ def test_the_translation_weight_counts(weight):
     model = Eda(dataclasses.replace(TINY, translation_weight=weight)).double()
     loss = model.loss(lumpy_puzzle(2, 12), generator=seeded())
     assert loss.translation > 0
-    assert_near(loss.total, 2 * loss.rotation + weight * loss.translation)
+    assert_near(loss.total, 2 * loss.rotation + weight * loss.translation, 1e-10)
 
 
 def test_the_generator_decides_the_loss(model):

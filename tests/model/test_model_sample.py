@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from support.closeness import assert_near
 from support.lumpy_shapes import lumpy_pieces, seeded
-from support.tiny_models import DOUBLE, SINGLE, assert_near, model_of, poses_of, two_puzzles
+from support.tiny_models import DOUBLE, SINGLE, model_of, poses_of, two_puzzles
 
 from eda import SE3, InputError, Pieces
 from eda.flow import SOLVERS, sample_noise
@@ -70,8 +71,8 @@ def test_samples_and_puzzles_do_not_see_each_other(model):
     first, second, noise = lumpy_pieces(3, 12), lumpy_pieces(2, 12, seed=1), poses_of(2, 5)
     together = model.sample(Pieces.collate([first, second]), 2, noise=noise, steps=2).matrix()
     for k in range(2):
-        assert_near(together[k, :3], model.sample(first, noise=noise[k : k + 1, :3], steps=2)[0].matrix())
-        assert_near(together[k, 3:], model.sample(second, noise=noise[k : k + 1, 3:], steps=2)[0].matrix())
+        assert_near(together[k, :3], model.sample(first, noise=noise[k : k + 1, :3], steps=2)[0].matrix(), 1e-10)
+        assert_near(together[k, 3:], model.sample(second, noise=noise[k : k + 1, 3:], steps=2)[0].matrix(), 1e-10)
 
 
 def test_a_callback_sees_every_step(model, pieces):
@@ -146,7 +147,7 @@ def test_one_pin_only_moves_the_assembly(model, pieces):
     for k in range(2):
         assert torch.equal(pinned[k, 1].matrix(), pin.matrix())
         whole = pin @ free[k, 1].inverse()
-        assert_near(pinned[k].matrix(), torch.stack([(whole @ free[k, i]).matrix() for i in range(3)]))
+        assert_near(pinned[k].matrix(), torch.stack([(whole @ free[k, i]).matrix() for i in range(3)]), 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
@@ -176,5 +177,5 @@ def test_pins_of_one_puzzle_leave_the_other_alone(model):
     pieces, noise = two_puzzles(), poses_of(1, 5)
     free = model.sample(pieces, noise=noise, steps=1)
     pinned = model.sample(pieces, noise=noise, steps=1, pins={4: SE3.identity()})
-    assert_near(pinned[0, :3].matrix(), free[0, :3].matrix())
-    assert_near(pinned[0, 4].matrix(), torch.eye(4).double())
+    assert_near(pinned[0, :3].matrix(), free[0, :3].matrix(), 1e-10)
+    assert_near(pinned[0, 4].matrix(), torch.eye(4).double(), 1e-10)

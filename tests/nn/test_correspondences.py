@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import lumpy_cloud, lumpy_puzzle, seeded
 from support.matching_networks import matched
 from support.oracles import invariants, looked
-from support.soft_matches import REACH, assert_near, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
+from support.soft_matches import REACH, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces
@@ -92,7 +93,7 @@ def test_a_matching_is_what_loops_over_the_places_of_every_puzzle_find(variant):
         expected, count = scores_by_loop(matcher, places, owner), len(owner)
         across = expected != HIDDEN
         assert torch.equal(found.pairs[b, :count, :count], across)
-        assert_near(found.scores[b, :count, :count][across], expected[across], 1e-6)
+        assert_near_and_nonzero(found.scores[b, :count, :count][across], expected[across], 1e-6)
         assert (found.scores[b, :count, :count][~across] == HIDDEN).all()
         assert (found.scores[b, :, count:] == HIDDEN).all()
         assert not found.pairs[b, count:].any()
@@ -103,7 +104,7 @@ def test_a_matching_is_what_loops_over_the_places_of_every_puzzle_find(variant):
         sizes, points, shared = [*sizes, *at.sizes.tolist()], [*points, *at.points], [*shared, *matcher.shared(places)]
     assert found.sizes.tolist() == sizes
     assert torch.equal(found.points, torch.stack(points))
-    assert_near(found.shared, torch.cat(shared), 1e-7)
+    assert_near_and_nonzero(found.shared, torch.cat(shared), 1e-7)
 
 
 def same_places(here: Tensor, there: Tensor) -> Tensor:
@@ -132,14 +133,14 @@ def test_scores_are_symmetric_and_see_neither_frames_nor_the_order_of_pieces(com
     poses, order = poses_of(5, seed=3, spread=2.0), torch.tensor([2, 0, 1, 4, 3])
     before = matched(model, pieces)
     scores = scores_of(before)
-    assert_near(scores.T, scores, 1e-12)
+    assert_near_and_nonzero(scores.T, scores, 1e-12)
     for other, back in (
         (matched(model, pieces.move(poses)), poses.inverse()),
         (matched(model, pieces.permute(order)), SE3.identity(5, dtype=torch.float64)),
     ):
         row = same_places(back[torch.tensor(owners_of(other)[1])].act(other.points), before.points)
-        assert_near(other.shared[row], before.shared, 1e-8)
-        assert_near(scores_of(other)[row][:, row], scores, 1e-8)
+        assert_near_and_nonzero(other.shared[row], before.shared, 1e-8)
+        assert_near_and_nonzero(scores_of(other)[row][:, row], scores, 1e-8)
 
 
 @torch.no_grad()
@@ -223,9 +224,9 @@ def test_a_place_chooses_among_those_of_all_other_pieces_and_is_the_same_as_what
         assert not weights[b, :, n:].any()
         if matching.counts[b] > 1:
             chosen = torch.from_numpy(likely_by_loop(matching, b, rows, owner))
-            assert_near(choices[b, :n, :n], chosen, 1e-12)
+            assert_near_and_nonzero(choices[b, :n, :n], chosen, 1e-12)
             assert (choices[b, :n, n:] == 0).all()
-            assert_near(choices[b, :n].sum(1), torch.ones(n).double(), 1e-12)
+            assert_near_and_nonzero(choices[b, :n].sum(1), torch.ones(n).double(), 1e-12)
         else:
             assert not weights[b].any()
 
@@ -234,8 +235,8 @@ def test_a_third_piece_takes_some_of_what_two_are_sure_of():
     """Two places that choose each other for want of others; then one of a third piece is as good."""
     here, score, sure = torch.zeros(1, 3).double(), torch.ones(1, 1).double(), torch.full((1,), 50.0).double()
     two, three = by_hand([here] * 2, [score], shared=[sure] * 2), by_hand([here] * 3, [score] * 3, shared=[sure] * 3)
-    assert_near(two.weights()[0, 0, 1], torch.tensor(1.0).double(), 1e-12)
-    assert_near(three.weights()[0, 0, 1], torch.tensor(0.25).double(), 1e-12)
+    assert_near_and_nonzero(two.weights()[0, 0, 1], torch.tensor(1.0).double(), 1e-12)
+    assert_near_and_nonzero(three.weights()[0, 0, 1], torch.tensor(0.25).double(), 1e-12)
 
 
 # -- puzzle by puzzle --------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def test_puzzles_are_the_slices_of_every_piece_and_pair(batch, normals):
             n = len(slot)
             assert matches.present[i].tolist() == [k < n for k in range(width)]
             assert torch.equal(matches.places[i, :n], matching.points[slot])
-            assert_near(matches.shared[i, :n], 1 / (1 + torch.exp(-matching.shared[slot])), 1e-12)
+            assert_near_and_nonzero(matches.shared[i, :n], 1 / (1 + torch.exp(-matching.shared[slot])), 1e-12)
             assert not matches.shared[i, n:].any()
             if normals:
                 assert torch.equal(matches.normals[i, :n], matching.normals[slot])

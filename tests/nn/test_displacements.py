@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 from support.arrangements import arrangements_of, leaving, moved_on
+from support.closeness import assert_near_and_nonzero
 from support.oracles import haar_rotations
 from support.pose_fields import far_of, pieces_of, way_of
-from support.soft_matches import assert_near, poses_of
+from support.soft_matches import poses_of
 
 from eda import SE3
 from eda.flow import Path
@@ -25,7 +26,7 @@ def test_the_ways_are_those_of_the_pieces_that_are_placed_one_by_one():
     assert found.shape == (11, 4, 6)
     for pieces, h in itertools.product(pieces_of(arrangements), range(4)):
         for i, way in way_of(arrangements, poses, pieces, h).items() if len(pieces) > 1 else ():
-            assert_near(found[i, h], torch.from_numpy(way), 1e-9)
+            assert_near_and_nonzero(found[i, h], torch.from_numpy(way), 1e-9)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -42,8 +43,8 @@ def test_the_ways_lead_to_the_arrangement_at_once_and_step_by_step(count, left):
         walked = moved_on(walked, velocity, centers, 1 / steps)
     for end in (at_once, walked):
         whole = end[placed] @ arrangements.poses[placed, 0].inverse()
-        assert_near(whole.matrix(), whole.matrix()[:1].expand(count, 4, 4), 1e-8)
-        assert_near(end.act(centers)[placed].mean(0), poses.act(centers)[placed].mean(0), 1e-9)
+        assert_near_and_nonzero(whole.matrix(), whole.matrix()[:1].expand(count, 4, 4), 1e-8)
+        assert_near_and_nonzero(end.act(centers)[placed].mean(0), poses.act(centers)[placed].mean(0), 1e-9)
 
 
 def test_pieces_that_are_arranged_already_stay():
@@ -64,9 +65,9 @@ def test_the_ways_are_the_twists_of_the_training_path_where_translations_vanish(
     for tau in (0.0, 0.3, 0.8):
         poses = path.at(torch.full((count,), tau).double())
         begun = Path.generated_by(poses, solution, puzzle, 1)
-        assert_near(displacements(arrangements, poses)[:, 0], begun.twist, 1e-9)
+        assert_near_and_nonzero(displacements(arrangements, poses)[:, 0], begun.twist, 1e-9)
         if count == 2 or not tau:
-            assert_near(displacements(arrangements, poses)[:, 0] / (1 - tau), path.twist, 1e-6)
+            assert_near_and_nonzero(displacements(arrangements, poses)[:, 0] / (1 - tau), path.twist, 1e-6)
 
 
 def test_the_ways_turn_with_the_whole_and_do_not_see_the_frames():
@@ -76,14 +77,16 @@ def test_the_ways_turn_with_the_whole_and_do_not_see_the_frames():
     whole, frames, other = poses_of(1, 5), poses_of(6, 6, spread=3.0), poses_of(6, 7).reshape(2, 3)
     turned = displacements(arrangements, SE3(whole.rotation.expand(6, 3, 3), whole.translation.expand(6, 3)) @ poses)
     seen = arrangements.placed[..., None]
-    assert_near(turned * seen, (expected.unflatten(-1, (2, 3)) @ whole.rotation[0].T).flatten(-2) * seen, 1e-9)
+    assert_near_and_nonzero(
+        turned * seen, (expected.unflatten(-1, (2, 3)) @ whole.rotation[0].T).flatten(-2) * seen, 1e-9
+    )
     puzzle = torch.tensor([0, 0, 0, 0, 1, 1])
     moved = replace(
         arrangements,
         poses=other[puzzle] @ arrangements.poses @ frames.inverse().reshape(-1, 1),
         centers=frames.act(arrangements.centers),
     )
-    assert_near(displacements(moved, poses @ frames.inverse()) * seen, expected * seen, 1e-9)
+    assert_near_and_nonzero(displacements(moved, poses @ frames.inverse()) * seen, expected * seen, 1e-9)
 
 
 # -- how far it is -----------------------------------------------------------------------------------------
@@ -114,4 +117,4 @@ def test_distances_do_not_depend_on_which_piece_comes_first_or_on_any_frame():
     everywhere = SE3(whole.rotation.expand(4, 3, 3), whole.translation.expand(4, 3))
     for found in (relative_distances(back, poses), relative_distances(moved, everywhere @ poses @ frames.inverse())):
         for one, other in zip(found, expected, strict=True):
-            assert_near(one, other, 1e-9)
+            assert_near_and_nonzero(one, other, 1e-9)

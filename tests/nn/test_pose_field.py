@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from support.arrangements import FAR, arrangements_of, leaving, moved_on, pairwise, planted
+from support.closeness import assert_near_and_nonzero
 from support.oracles import haar_rotations
 from support.pose_fields import far_of, path_of, pieces_of, way_of
-from support.soft_matches import assert_near, drawn, of_both_kinds, poses_of
+from support.soft_matches import drawn, of_both_kinds, poses_of
 from torch import Tensor
 
 from eda import SE3
@@ -82,8 +83,8 @@ def test_a_velocity_is_the_mean_by_a_loop_over_all_arrangements_and_the_rest(com
     arrangements = leaving(arrangements, *left)
     for boldness in (1.0, 0.9, 1.5, 16.0, 1e6):
         found = path(arrangements, poses, tau, rest, boldness)
-        assert_near(found, mixed_by_loop(path, arrangements, poses, tau, rest, boldness), 1e-8)
-        assert_near(found[[3, 10, 11]], rest[[3, 10, 11]], 1e-12)  # a piece alone; and no arrangement holds
+        assert_near_and_nonzero(found, mixed_by_loop(path, arrangements, poses, tau, rest, boldness), 1e-8)
+        assert_near_and_nonzero(found[[3, 10, 11]], rest[[3, 10, 11]], 1e-12)  # a piece alone; and no arrangement holds
         assert (found - rest)[[0, 2, 4, 5, 8]].abs().amax(1).min() > 1e-3
     assert torch.equal(path(arrangements, poses, tau, rest), path(arrangements, poses, tau, rest, 1.0))
 
@@ -103,7 +104,7 @@ def test_a_puzzle_does_not_see_its_batch_companions(complementary):
         together = path(Arrangements.cat(each), poses, tau, rest, boldness)
         parts = zip(each, [slice(0, 2), slice(2, 7), slice(7, 8), slice(8, 11)], tau.split(1), strict=True)
         alone = [path(one, poses[rows], at, rest[rows], boldness) for one, rows, at in parts]
-        assert_near(together, torch.cat(alone), 1e-12)
+        assert_near_and_nonzero(together, torch.cat(alone), 1e-12)
 
 
 @of_both_kinds
@@ -122,12 +123,12 @@ def test_what_does_not_hold_has_no_weight_at_all(complementary):
     )
     for boldness in (1.0, 1.01):
         found, expected = (path(one, poses, tau, rest, boldness) for one in (changed, arrangements))
-        assert_near(found, expected, 1e-12)
+        assert_near_and_nonzero(found, expected, 1e-12)
         slopes = [
             torch.autograd.grad((v * drawn(12, 6, seed=1)).sum(), tuple(path.parameters())) for v in (found, expected)
         ]
         for one, expected_one in zip(*slopes, strict=True):
-            assert_near(one, expected_one, 1e-11)
+            assert_near_and_nonzero(one, expected_one, 1e-11)
 
 
 @of_both_kinds
@@ -141,7 +142,7 @@ def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_doe
     )
     arrangements = leaving(arrangements_of([4, 3], 2, complementary=complementary), (1, 0), (1, 1), (6, 1))
     expected = path(arrangements, poses, tau, rest)
-    assert_near(expected[1], rest[1], 1e-12)
+    assert_near_and_nonzero(expected[1], rest[1], 1e-12)
     assert (expected - rest)[[0, 2, 3, 4, 5, 6]].abs().amax(1).min() > 1e-3
     anywhere = poses_of(14, 8, spread=50.0).reshape(7, 2)
     together = arrangements.both_placed[..., None]
@@ -150,7 +151,7 @@ def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_doe
         poses=arrangements.poses.where(arrangements.placed, anywhere),
         features=torch.where(together, arrangements.features, 30.0),
     )
-    assert_near(path(moved, poses, tau, rest), expected, 1e-12)
+    assert_near_and_nonzero(path(moved, poses, tau, rest), expected, 1e-12)
 
 
 @of_both_kinds
@@ -175,7 +176,7 @@ def test_two_pieces_go_as_they_did_when_there_were_only_pairs(complementary):
         odds = np.exp(np.array(logs) - max(logs))
         expected = np.einsum("k,knd->nd", odds / odds.sum(), np.stack(going))
         found = path(arrangements, poses, torch.tensor([tau], dtype=torch.float64), rest, boldness)
-        assert_near(found, torch.from_numpy(expected), 1e-9)
+        assert_near_and_nonzero(found, torch.from_numpy(expected), 1e-9)
 
 
 @of_both_kinds
@@ -253,4 +254,4 @@ def test_pieces_that_nearly_fit_take_the_time_that_is_left(count, tau, left):
     path, arrangements = path_of(-50.0), arrangements_of([count], 1)
     poses = arrangements.poses[:, 0] @ SE3.exp(0.003 * drawn(count, 6))
     found = path(arrangements, poses, torch.tensor([tau], dtype=torch.float64), torch.zeros(count, 6).double())
-    assert_near(found, displacements(arrangements, poses)[:, 0] / left, 1e-12)
+    assert_near_and_nonzero(found, displacements(arrangements, poses)[:, 0] / left, 1e-12)

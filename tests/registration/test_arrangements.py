@@ -19,7 +19,8 @@ from support.arrangements import (
     reframed,
     reordered,
 )
-from support.soft_matches import assert_near, drawn, matches_by_hand, pairs_of, poses_of
+from support.closeness import assert_near_and_nonzero
+from support.soft_matches import drawn, matches_by_hand, pairs_of, poses_of
 from torch import Tensor, nn
 
 from eda import SE3
@@ -58,7 +59,9 @@ def test_two_pieces_are_arranged_by_every_motion_that_was_proposed_as_it_was():
     puzzle = planted(2, 7).but(torch.tensor([[True, False, True, True, False, True, True]]))
     found, motions = arrange(puzzle.motions, puzzle.centers, PairScores(nobody, nobody)), puzzle.motions
     assert torch.equal(found.valid, motions.valid)
-    assert_near((found.poses[1].inverse() @ found.poses[0]).matrix(), motions.T_second_first[0].matrix(), 1e-12)
+    assert_near_and_nonzero(
+        (found.poses[1].inverse() @ found.poses[0]).matrix(), motions.T_second_first[0].matrix(), 1e-12
+    )
     assert torch.equal(found.features, motions.features)
     assert found.is_joint.shape == (1, 7)
     assert found.is_joint.all()
@@ -210,7 +213,7 @@ def test_arrangements_are_joined_along_a_tree_by_motions_that_hold_and_know_how_
     found = arranged(puzzle)
     assert found.placed.all()
     relative = found.poses[found.second].inverse() @ found.poses[found.first]
-    assert_near(found.features, puzzle.motions.scorer.features(torch.arange(len(holds)), relative))
+    assert_near_and_nonzero(found.features, puzzle.motions.scorer.features(torch.arange(len(holds)), relative))
     for h, laid in enumerate(laid_out(found)):
         assert len(laid.joints) == count - 1
         assert Plain(puzzle).laid(dict.fromkeys(laid.joints, np.eye(4))).keys() == set(range(count))
@@ -320,7 +323,7 @@ def test_own_frames_of_pieces_do_not_matter(count):
         for laid in laid_out(after)
     ]
     assert_laid_alike(back, laid_out(before))
-    assert_near(after.features, before.features, 1e-9)
+    assert_near_and_nonzero(after.features, before.features, 1e-9)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
@@ -365,13 +368,13 @@ def test_pieces_that_share_places_with_the_next_are_arranged_as_they_were(count)
     expected = truth[found.second].inverse() @ truth[found.first]
     relative = found.poses[found.second].inverse() @ found.poses[found.first]
     assert found.placed.all()
-    assert_near(relative[:, 0].matrix(), expected.matrix(), 0.02)
+    assert_near_and_nonzero(relative[:, 0].matrix(), expected.matrix(), 0.02)
     assert [pair for q, pair in enumerate(pairs_of([count])) if found.is_joint[q, 0]] == list(
         itertools.pairwise(range(count))
     )
     joined = found.is_joint[:, 0]
     best = motions.features[..., 0].masked_fill(~motions.valid, -torch.inf).argmax(1)
-    assert_near(found.features[joined, 0], motions.features[torch.arange(len(best)), best][joined], 1e-9)
+    assert_near_and_nonzero(found.features[joined, 0], motions.features[torch.arange(len(best)), best][joined], 1e-9)
 
 
 # -- several puzzles ---------------------------------------------------------------------------------------

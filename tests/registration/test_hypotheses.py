@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import seeded
 from support.oracles import haar_rotations, kabsch
 from support.soft_matches import (
     REACH,
-    assert_near,
     centers_of,
     drawn,
     hypotheses_of,
@@ -158,11 +158,13 @@ def test_motions_are_those_that_a_loop_over_seeds_proposes(puzzle):
         if not found:
             continue
         support, rotation, translation = (np.stack(x) for x in zip(*found, strict=True))
-        assert_near(motions.T_second_first.rotation[pair, : len(found)], torch.from_numpy(rotation), 1e-7)
-        assert_near(motions.T_second_first.translation[pair, : len(found)], torch.from_numpy(translation), 1e-7)
+        assert_near_and_nonzero(motions.T_second_first.rotation[pair, : len(found)], torch.from_numpy(rotation), 1e-7)
+        assert_near_and_nonzero(
+            motions.T_second_first.translation[pair, : len(found)], torch.from_numpy(translation), 1e-7
+        )
         logs = np.log(support + 1e-6)
         expected = np.stack([logs, support / (total + 1e-6), logs - math.log(best + 1e-6)], axis=1)
-        assert_near(motions.features[pair, : len(found), :3], torch.from_numpy(expected), 1e-7)
+        assert_near_and_nonzero(motions.features[pair, : len(found), :3], torch.from_numpy(expected), 1e-7)
     well_posed = sum(min(seeds, sizes[a] * sizes[b]) for a, b in pairs_of([len(sizes)]))
     assert (proposed < well_posed) == (reach < REACH or min(sizes) < 4)
     assert isinstance(motions.scorer, ContactScorer)
@@ -189,8 +191,8 @@ def test_motions_of_scans_are_those_that_a_loop_proposes_after_they_settled_each
         numbers = overlap(surfaces[a], surfaces[b], ends)
         numbers = (numbers - torch.tensor(MEANS).double()) / torch.tensor(SCALES).double()
         rows = slice(0, len(found))
-        assert_near(motions.T_second_first[pair, rows].matrix(), ends.matrix(), 1e-6)
-        assert_near(motions.features[pair, rows], numbers, 1e-4)
+        assert_near_and_nonzero(motions.T_second_first[pair, rows].matrix(), ends.matrix(), 1e-6)
+        assert_near_and_nonzero(motions.features[pair, rows], numbers, 1e-4)
         assert (motions.T_second_first[pair, rows].matrix() - SE3(rotation, translation).matrix()).abs().max() > 1e-3
         each = zip(
             motions.features[pair, rows, 1].tolist(), ends.rotation.numpy(), ends.translation.numpy(), strict=True
@@ -207,7 +209,7 @@ def test_evidence_is_what_is_known_of_the_motions(complementary):
     matches = matches_at_random([12, 14, 13])
     motions = hypotheses_of(matches, complementary)
     assert motions.scorer.matches is matches
-    assert_near(motions.features, motions.scorer.features(torch.arange(3), motions.T_second_first), 1e-12)
+    assert_near_and_nonzero(motions.features, motions.scorer.features(torch.arange(3), motions.T_second_first), 1e-12)
 
 
 def test_motions_are_beaten_by_better_ones_beside_them_and_of_equals_by_the_first():

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from support.closeness import assert_near_and_nonzero
 from support.soft_matches import (
-    assert_near,
     centers_of,
     drawn,
     hypotheses_of,
@@ -61,7 +61,7 @@ def test_nothing_is_proposed_but_by_matches():
     motions = find_hypotheses(matches_by_hand(places, weights), torch.zeros(3, 3).double(), None)
     assert 1 <= int(motions.valid[0].sum()) <= 5
     assert not motions.valid[1:].any(), "one match does not fix a motion"
-    assert_near(motions.T_second_first[0, 0].matrix(), poses_of(1)[0].matrix(), 1e-9)
+    assert_near_and_nonzero(motions.T_second_first[0, 0].matrix(), poses_of(1)[0].matrix(), 1e-9)
 
 
 @of_both_kinds
@@ -80,8 +80,8 @@ def assert_same_motions(a: PairHypotheses, b: PairHypotheses, atol: float = 1e-9
     """What does not hold may be anything."""
     assert torch.equal(a.valid, b.valid)
     assert b.valid.any(1).all()
-    assert_near(a.T_second_first.matrix()[b.valid], b.T_second_first.matrix()[b.valid], atol)
-    assert_near(a.features[b.valid], b.features[b.valid], atol)
+    assert_near_and_nonzero(a.T_second_first.matrix()[b.valid], b.T_second_first.matrix()[b.valid], atol)
+    assert_near_and_nonzero(a.features[b.valid], b.features[b.valid], atol)
 
 
 @of_both_kinds
@@ -167,4 +167,4 @@ def test_fits_are_made_in_double_precision(complementary):
         assert all(
             of.dtype == torch.float32 for of in (rough.scorer.weights, rough.scorer.source, rough.scorer.best_support)
         )
-    assert_near(rough.T_second_first[:, :4].matrix().double(), exact.T_second_first[:, :4].matrix(), 1e-4)
+    assert_near_and_nonzero(rough.T_second_first[:, :4].matrix().double(), exact.T_second_first[:, :4].matrix(), 1e-4)

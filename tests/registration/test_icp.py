@@ -8,7 +8,8 @@ import pytest
 import torch
 from scipy.linalg import expm
 from scipy.optimize import least_squares
-from support.soft_matches import assert_near, poses_of
+from support.closeness import assert_near_and_nonzero
+from support.soft_matches import poses_of
 from support.surface_pairs import (
     SHAPES,
     SPACING,
@@ -72,7 +73,7 @@ def test_the_true_motion_of_the_same_points_stays(shape):
     here, true = SHAPES[shape](0), poses_of(3, seed=5, spread=2.0)
     for k in range(3):
         there = moved(here, true[k])
-        assert_near(registered(here, there, true[k : k + 1]).matrix(), true[k : k + 1].matrix(), 1e-12)
+        assert_near_and_nonzero(registered(here, there, true[k : k + 1]).matrix(), true[k : k + 1].matrix(), 1e-12)
 
 
 def test_a_plane_settles_flat_and_slides_nowhere():
@@ -81,12 +82,12 @@ def test_a_plane_settles_flat_and_slides_nowhere():
     aside = SE3.exp(exact([[0.0, 0.0, 0.1, 0.03, -0.02, 0.0]]))
     found = registered(plane(0), plane(1), tilt @ aside)
     flat = found.matrix()[0]
-    assert_near(flat[2], exact([0.0, 0.0, 1.0, 0.0]), 1e-6)
+    assert_near_and_nonzero(flat[2], exact([0.0, 0.0, 1.0, 0.0]), 1e-6)
     kept = aside.matrix()[0]
     torch.testing.assert_close(flat[:2, :2], kept[:2, :2], rtol=0, atol=0.01)
     torch.testing.assert_close(flat[:2, 3], kept[:2, 3], rtol=0, atol=0.02)
     still = registered(plane(0), plane(1), aside)
-    assert_near(still.matrix(), aside.matrix(), 1e-12)
+    assert_near_and_nonzero(still.matrix(), aside.matrix(), 1e-12)
 
 
 @of_both_shapes
@@ -97,8 +98,8 @@ def test_large_and_small_surfaces_settle_alike(shape, scale):
     large = [replace(of, points=scale * of.points, spacing=scale * of.spacing) for of in (here, there)]
     found = registered(*large, SE3(motion.rotation, scale * motion.translation))
     expected = registered(here, there, motion)
-    assert_near(found.rotation, expected.rotation, 1e-4)
-    assert_near(found.translation / scale, expected.translation, 1e-4)
+    assert_near_and_nonzero(found.rotation, expected.rotation, 1e-4)
+    assert_near_and_nonzero(found.translation / scale, expected.translation, 1e-4)
 
 
 # -- one step, by scipy ------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ def test_a_step_is_the_least_of_weighted_squares_by_scipy(case, reach, monkeypat
     here, there, motion = cases()[case]
     found = registered(here, there, motion)
     expected = np.stack([stepped(here, there, one, reach) for one in motion.matrix().numpy()])
-    assert_near(found.matrix(), torch.from_numpy(expected), 1e-7)
+    assert_near_and_nonzero(found.matrix(), torch.from_numpy(expected), 1e-7)
     assert (found.matrix() - motion.matrix()).abs().amax((1, 2)).min() > 1e-4
 
 
@@ -144,7 +145,7 @@ def test_motions_settle_step_by_step_by_scipy(case):
         for reach in (1.7, 1.7, 1.0, 1.0, 1.0, 1.0):
             one = stepped(here, there, one, reach)
         expected.append(one)
-    assert_near(registered(here, there, motion[:2]).matrix(), torch.from_numpy(np.stack(expected)), 1e-6)
+    assert_near_and_nonzero(registered(here, there, motion[:2]).matrix(), torch.from_numpy(np.stack(expected)), 1e-6)
 
 
 @of_both_shapes
@@ -175,7 +176,7 @@ def test_the_rounding_of_rotations_is_taken_out():
     here, there, motion, _ = pair_of("bumps")
     rough = SE3(motion.rotation * (1 + 1e-6), motion.translation)
     found = registered(here, there, rough).rotation
-    assert_near(found @ found.mT, torch.eye(3).double().expand(4, 3, 3), 1e-10)
+    assert_near_and_nonzero(found @ found.mT, torch.eye(3).double().expand(4, 3, 3), 1e-10)
 
 
 # -- where both ends of a correspondence move -------------------------------------------------------------

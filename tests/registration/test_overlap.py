@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.soft_matches import assert_near
+from support.closeness import assert_near_and_nonzero
 from support.surface_pairs import (
     SPACING,
     bumps,
@@ -64,7 +64,7 @@ def test_agreement_is_that_of_a_loop_over_points(case):
     found = overlap(here, there, motion)
     assert found.shape == (3, 12)
     expected = [overlap_by_loop(here, there, one) for one in motion.matrix().numpy()]
-    assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-9)
+    assert_near_and_nonzero(found, torch.tensor(expected, dtype=torch.float64), 1e-9)
     assert found.std(0).min() > 1e-5, "every number tells motions apart"
 
 
@@ -73,8 +73,8 @@ def test_the_little_that_is_hardly_near_says_little():
     here = surface_of(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]))
     lift = SE3.exp(exact([[0, 0, 0, 0, 0, 2 * SPACING]]))
     found, near = overlap(here, here, lift)[0], 2 * math.exp(-2)
-    assert_near(found[4:7], exact([2 * near, near, near]), 1e-9)
-    assert_near(found, exact(overlap_by_loop(here, here, lift.matrix()[0].numpy())), 1e-9)
+    assert_near_and_nonzero(found[4:7], exact([2 * near, near, near]), 1e-9)
+    assert_near_and_nonzero(found, exact(overlap_by_loop(here, here, lift.matrix()[0].numpy())), 1e-9)
 
 
 # -- by hand -----------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_agreement_of_the_same_points_by_hand():
     found = overlap(here, here, SE3.identity(1, dtype=torch.float64))[0]
     all_of_it = math.log(1.001)
     expected = [all_of_it] * 4 + [0.0, 1.0, 1.0] + [math.log(1 / 3 + 1e-3)] * 2
-    assert_near(found[:9], exact(expected), 1e-12)
+    assert_near_and_nonzero(found[:9], exact(expected), 1e-12)
 
 
 def test_a_turned_normal_counts_by_the_eighth_power_of_its_cosine_and_half_a_step_up_by_the_bell():
@@ -97,9 +97,9 @@ def test_a_turned_normal_counts_by_the_eighth_power_of_its_cosine_and_half_a_ste
     near, close, alike = math.exp(-0.125), math.exp(-0.5), 0.75**4
     shares = [math.log(share + 1e-3) for share in (near, near * alike, close, close * alike)]
     height = 0.5 * (1 + math.sqrt(3) / 2) / 2  # each half of the points is seen over the other's planes
-    assert_near(found[:7], exact([*shares, height, math.sqrt(3) / 2, alike]), 1e-9)
+    assert_near_and_nonzero(found[:7], exact([*shares, height, math.sqrt(3) / 2, alike]), 1e-9)
     spread = [0.0, (1 - math.sqrt(3) / 2) / 2]  # half of the normals are 30 degrees from the other half
-    assert_near(found[7:9], exact([math.log(value + 1e-3) for value in spread]), 1e-6)
+    assert_near_and_nonzero(found[7:9], exact([math.log(value + 1e-3) for value in spread]), 1e-6)
 
 
 def test_agreement_falls_with_the_share_that_overlaps():
@@ -110,7 +110,7 @@ def test_agreement_falls_with_the_share_that_overlaps():
         here_again = plane(1, 4000)
         found.append(overlap(replace(here, spacing=0.03), replace(here_again, spacing=0.03), shift)[0])
     near = (torch.stack(found)[:, 0].exp() - 1e-3) / (float(found[0][0].exp()) - 1e-3)
-    assert_near(near, exact([1.0, 0.75, 0.5, 0.25]), 0.03)
+    assert_near_and_nonzero(near, exact([1.0, 0.75, 0.5, 0.25]), 0.03)
     for column in (0, 1, 2, 3):
         assert (torch.stack(found)[:, column].diff() < -0.1).all()
     assert (torch.stack(found)[:, 5:7] > 0.99).all(), "what is near agrees as before"
@@ -151,5 +151,5 @@ def test_all_but_the_resistance_of_twists_is_in_units_of_the_spacing(case, scale
     large = [replace(of, points=scale * of.points, spacing=scale * of.spacing) for of in (here, there)]
     wide = SE3(motion.rotation, scale * motion.translation)
     found, expected = overlap(*large, wide), overlap(here, there, motion)
-    assert_near(found[:, :9], expected[:, :9], 1e-10)
+    assert_near_and_nonzero(found[:, :9], expected[:, :9], 1e-10)
     assert (found[:, 9:] - expected[:, 9:]).abs().max() > 1e-2

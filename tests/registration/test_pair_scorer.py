@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from support.closeness import assert_near_and_nonzero
 from support.oracles import haar_rotations
 from support.soft_matches import (
     REACH,
-    assert_near,
     drawn,
     matches_at_random,
     matches_by_hand,
@@ -132,7 +132,7 @@ def test_places_touch_as_in_a_loop_over_them(normals):
     matches = matches if normals else replace(matches, normals=None)
     found = contact_features(matches, PAIR, motion)
     expected = [[contact_by_loop(matches, int(q), motion[r, k]) for k in range(6)] for r, q in enumerate(PAIR)]
-    assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-12)
+    assert_near_and_nonzero(found, torch.tensor(expected, dtype=torch.float64), 1e-12)
     assert found[:, -1].std(0).max() < 1e-12, "where nothing touches, there is nothing to tell apart"
     varied = (found[:, :-1].flatten(0, 1).std(0) > 1e-3).tolist()
     assert varied == [normals or not column for column in range(12)]
@@ -143,7 +143,7 @@ def test_contact_does_not_see_what_is_padding():
     expected = contact_features(matches_at_random([9, 14, 6]), PAIR, motion)
     wide = with_garbage(matches_at_random([9, 14, 6], columns=19))
     assert wide.places.shape[1] == 19
-    assert_near(contact_features(wide, PAIR, motion), expected, 1e-12)
+    assert_near_and_nonzero(contact_features(wide, PAIR, motion), expected, 1e-12)
 
 
 def test_contact_sees_the_signs_of_normals():
@@ -181,7 +181,7 @@ def test_the_further_a_ball_is_pushed_into_another_the_more_of_it_is_inside():
     distances = [3.0, 2.0, 1.7, 1.6, 1.5, 1.3, 1.0, 0.7]
     share = contact_features(matches, torch.tensor([0]), along_x(distances))[0, :, 4].exp() - 1e-3
     expected = [max(1 - (0.4375 + D**2) / (2 * D), 0) / 2 for D in distances]
-    assert_near(share, torch.tensor(expected, dtype=torch.float64), 0.015)
+    assert_near_and_nonzero(share, torch.tensor(expected, dtype=torch.float64), 0.015)
     assert (share[:2].abs() < 1e-12).all(), "balls that touch are not inside each other"
     assert (share[2:] > share[1:-1] + 1e-3).all()
 
@@ -199,11 +199,11 @@ def test_contact_of_a_ball_in_its_mould_by_hand():
     logs = [math.log(share + 1e-3) for share in shares]
     others = [250 / (250 + 1e-3), 0.0, 0.5 * MIN_LOG_WEIGHT / TEMPERATURE, 1.0]
     found = contact_features(matches, torch.tensor([0]), still)[0, 0]
-    assert_near(found, torch.tensor([*logs, *others], dtype=torch.float64), 1e-9)
+    assert_near_and_nonzero(found, torch.tensor([*logs, *others], dtype=torch.float64), 1e-9)
     alike = replace(matches, normals=torch.stack([places, places]))
     found = contact_features(alike, torch.tensor([0]), still)[0, 0]
     logs = [math.log(share + 1e-3) for share in [1.0, 0, 0, 1.0, 0, 0, 0, 0]]
-    assert_near(found, torch.tensor([*logs, 0, 0, 0, -1.0], dtype=torch.float64), 1e-9)
+    assert_near_and_nonzero(found, torch.tensor([*logs, 0, 0, 0, -1.0], dtype=torch.float64), 1e-9)
 
 
 # -- of any motions of any pairs of sherds -------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_evidence_of_sherds_is_the_support_of_matches_and_how_places_touch():
         ]
         for r, q in enumerate(PAIR)
     ]
-    assert_near(found, torch.tensor(expected, dtype=torch.float64), 1e-11)
+    assert_near_and_nonzero(found, torch.tensor(expected, dtype=torch.float64), 1e-11)
 
 
 def test_support_by_hand():
@@ -268,7 +268,7 @@ def test_the_reach_is_the_unit_of_all_lengths_of_contact():
     assert matches.reach == REACH
     large = replace(matches, places=2 * matches.places, reach=2 * REACH)
     wide = SE3(motion.rotation, 2 * motion.translation)
-    assert_near(contact_features(large, PAIR, wide), contact_features(matches, PAIR, motion), 1e-10)
+    assert_near_and_nonzero(contact_features(large, PAIR, wide), contact_features(matches, PAIR, motion), 1e-10)
 
 
 # -- of any motions of any pairs of scans --------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_evidence_of_scans_is_the_agreement_of_their_surfaces_motion_by_motion()
             here, there = (known.surfaces[piece] for piece in pieces[q])
             each = [overlap(here, there, motion[r, k : k + 1])[0] for k in range(6)]
             expected = [[(x - u) / s for x, u, s in zip(one.tolist(), MEANS, SCALES, strict=True)] for one in each]
-            assert_near(found[r], torch.tensor(expected, dtype=torch.float64), 1e-10)
+            assert_near_and_nonzero(found[r], torch.tensor(expected, dtype=torch.float64), 1e-10)
     assert found[:, :-1].flatten(0, 1).std(0).min() > 1e-3
     assert found[:, -1].std(0).max() < 1e-9, "where nothing is near, there is nothing to tell apart"
 
@@ -328,7 +328,7 @@ def test_evidence_of_scans_does_not_see_the_signs_of_normals_and_is_finite_witho
         found = replace(known, surfaces=surfaces).features(PAIR, motion)
         assert found.isfinite().all()
         if sign is np.sign:
-            assert_near(found, known.features(PAIR, motion), 1e-11)
+            assert_near_and_nonzero(found, known.features(PAIR, motion), 1e-11)
 
 
 # -- of both -------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_evidence_does_not_see_the_frames_of_pieces(kind):
     other = with_matches(known, moved(matches, poses), poses)
     here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)
     conjugate = there[PAIR] @ motion @ here[PAIR].inverse()
-    assert_near(other.features(PAIR, conjugate), known.features(PAIR, motion), 1e-9)
+    assert_near_and_nonzero(other.features(PAIR, conjugate), known.features(PAIR, motion), 1e-9)
 
 
 @of_both_kinds
@@ -365,7 +365,7 @@ def test_evidence_does_not_see_which_piece_comes_first(kind):
     matches, motion = pieces_at_random(), motions_at_random()
     known = KINDS[kind](matches)
     other = with_matches(known, swapped(matches))
-    assert_near(other.features(PAIR, motion.inverse()), known.features(PAIR, motion), 1e-10)
+    assert_near_and_nonzero(other.features(PAIR, motion.inverse()), known.features(PAIR, motion), 1e-10)
 
 
 @of_both_kinds
@@ -384,7 +384,7 @@ def test_evidence_does_not_see_the_order_of_pieces(kind, order):
             OverlapScorer(other, surfaces).features(every, ways),
             overlaps_of(matches).features(every, motion),
         )
-    assert_near(found, expected[rows], 1e-10)
+    assert_near_and_nonzero(found, expected[rows], 1e-10)
 
 
 @of_both_kinds
@@ -406,4 +406,4 @@ def test_evidence_of_no_motion_is_none_and_that_of_others_has_their_precision(ki
     assert found.dtype == torch.float32
     if kind == "overlaps":
         expected = known.features(PAIR, rough.to(torch.float64))
-    assert_near(found.double(), expected, 1e-3 if kind == "contacts" else 2e-5)
+    assert_near_and_nonzero(found.double(), expected, 1e-3 if kind == "contacts" else 2e-5)

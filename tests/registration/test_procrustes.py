@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import seeded
 from support.oracles import kabsch
-from support.soft_matches import assert_near, drawn, poses_of
+from support.soft_matches import drawn, poses_of
 
 from eda.registration.procrustes import weighted_procrustes
 
@@ -24,8 +25,8 @@ def test_a_fit_is_the_one_of_scipy_and_its_spread_that_of_numpy():
         middle, goal = (np.average(points, axis=0, weights=w) for points in (x, y))
         rotation = Rotation.align_vectors(y - goal, x - middle, w)[0].as_matrix()
         mirrors += np.linalg.det((w[:, None] * (y - goal)).T @ (x - middle)) < 0
-        assert_near(found[q, k].rotation, torch.from_numpy(rotation), 1e-6)
-        assert_near(found[q, k].translation, torch.from_numpy(goal - rotation @ middle), 1e-6)
+        assert_near_and_nonzero(found[q, k].rotation, torch.from_numpy(rotation), 1e-6)
+        assert_near_and_nonzero(found[q, k].translation, torch.from_numpy(goal - rotation @ middle), 1e-6)
         assert float(spread[q, k]) == pytest.approx(kabsch(w, x, y)[2], abs=1e-12)
     assert 0 < mirrors < 14
 

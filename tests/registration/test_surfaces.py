@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cdist
+from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import seeded
-from support.soft_matches import assert_near, drawn, poses_of
+from support.soft_matches import drawn, poses_of
 from support.surface_pairs import (
     SPACING,
     cases,
@@ -64,8 +65,8 @@ def test_motions_follow_the_frames_of_both_pieces(case, which):
     forth, back = frames[1].reshape(1), frames[0].inverse().reshape(1)
     expected, numbers = both(here, there, motion)
     found, others = both(moved(here, frames[0]), moved(there, frames[1]), forth @ motion @ back)
-    assert_near((forth.inverse() @ found @ back.inverse()).matrix(), expected.matrix(), 1e-10)
-    assert_near(others, numbers, 1e-9)
+    assert_near_and_nonzero((forth.inverse() @ found @ back.inverse()).matrix(), expected.matrix(), 1e-10)
+    assert_near_and_nonzero(others, numbers, 1e-9)
 
 
 @in_all_cases
@@ -73,8 +74,8 @@ def test_the_way_back_settles_as_the_inverse_and_agrees_alike(case):
     here, there, motion = cases()[case]
     expected, numbers = both(here, there, motion)
     found, others = both(there, here, motion.inverse())
-    assert_near(found.inverse().matrix(), expected.matrix(), 1e-11)
-    assert_near(others, numbers, 1e-10)
+    assert_near_and_nonzero(found.inverse().matrix(), expected.matrix(), 1e-11)
+    assert_near_and_nonzero(others, numbers, 1e-10)
 
 
 @in_all_cases
@@ -92,8 +93,8 @@ def test_signs_of_normals_and_the_order_of_points_do_not_matter(case):
         shuffled.append(replace(of, points=of.points[order], normals=of.normals[order]))
     for pair in ((flipped[0], there), (here, flipped[1]), tuple(flipped), tuple(shuffled)):
         found, others = both(*pair, motion)
-        assert_near(found.matrix(), expected.matrix(), 1e-11)
-        assert_near(others, numbers, 1e-10)
+        assert_near_and_nonzero(found.matrix(), expected.matrix(), 1e-11)
+        assert_near_and_nonzero(others, numbers, 1e-10)
 
 
 @in_all_cases
@@ -105,8 +106,8 @@ def test_motions_do_not_see_each_other(case):
     found, numbers = both(here, there, motion)
     for k in range(len(motion)):
         one, others = both(here, there, motion[k : k + 1])
-        assert_near(found[k : k + 1].matrix(), one.matrix(), 1e-12)
-        assert_near(numbers[k : k + 1], others, 1e-12)
+        assert_near_and_nonzero(found[k : k + 1].matrix(), one.matrix(), 1e-12)
+        assert_near_and_nonzero(numbers[k : k + 1], others, 1e-12)
     none, nothing = both(here, there, motion[:0])
     assert none.shape == (0,)
     assert nothing.shape == (0, 12)
@@ -115,7 +116,7 @@ def test_motions_do_not_see_each_other(case):
 def test_rotations_stay_rotations():
     here, there, motion, _ = pair_of("bumps")
     found = registered(here, there, motion)
-    assert_near(found.rotation @ found.rotation.mT, torch.eye(3).double().expand(4, 3, 3), 1e-15)
+    assert_near_and_nonzero(found.rotation @ found.rotation.mT, torch.eye(3).double().expand(4, 3, 3), 1e-15)
 
 
 # -- where there is nothing to settle on -------------------------------------------------------------------
@@ -126,7 +127,7 @@ def test_without_normals_nothing_settles():
     bare = [replace(of, normals=np.zeros_like(of.normals)) for of in (here, there)]
     for pair in ((bare[0], there), (here, bare[1]), tuple(bare)):
         found, numbers = both(*pair, motion)
-        assert_near(found.matrix(), motion.matrix(), 1e-13)
+        assert_near_and_nonzero(found.matrix(), motion.matrix(), 1e-13)
         assert numbers.isfinite().all()
         near = overlap(here, there, motion)
         torch.testing.assert_close(numbers[:, [0, 2]], near[:, [0, 2]], rtol=0, atol=1e-12)
@@ -139,9 +140,9 @@ def test_where_nothing_is_near_a_motion_stays_and_its_numbers_are_those_of_nothi
     here, there, motion, _ = pair_of("corner")
     away = SE3(motion.rotation, motion.translation + 9)
     found, numbers = both(here, there, away)
-    assert_near(found.matrix(), away.matrix(), 1e-13)
+    assert_near_and_nonzero(found.matrix(), away.matrix(), 1e-13)
     expected = [NOTHING] * 4 + [0.0] * 3 + [NOTHING] * 2 + [math.log(1e-5)] * 3
-    assert_near(numbers, exact(expected).expand(4, 12), 1e-12)
+    assert_near_and_nonzero(numbers, exact(expected).expand(4, 12), 1e-12)
 
 
 @pytest.mark.parametrize(("height", "seen"), [(2.99, True), (3.01, False)])
@@ -153,7 +154,7 @@ def test_what_is_three_spacings_off_does_not_count(height, seen):
     np.testing.assert_array_equal(row, np.arange(400) if seen else np.zeros(400))
     share = math.exp(-(height**2) / 2) if seen else 0.0
     found = overlap(here, here, lift)[0]
-    assert_near(found[:2], exact([math.log(share + 1e-3)] * 2), 1e-9)
+    assert_near_and_nonzero(found[:2], exact([math.log(share + 1e-3)] * 2), 1e-9)
     assert float(found[4]) == pytest.approx(height * share * 800 / max(share * 800, 1), abs=1e-9)
     stays = registered(here, here, lift).translation[0, 2] == lift.translation[0, 2]
     assert bool(stays) == (not seen)

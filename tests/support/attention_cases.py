@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from support.closeness import assert_near_to_scale
 from torch import Tensor
 
 from eda import kernels
@@ -113,12 +114,10 @@ def scattered(case: Case) -> Case:
     return Case(*map(out_of_order, case.tensors), case.num_heads)
 
 
-def assert_near(found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
+def assert_all_near_to_scale(found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
     """Each to a tolerance relative to its largest entry."""
     for one, two in zip(found, expected, strict=True):
-        assert one.shape == two.shape
-        largest = max(float(two.abs().max()), 1e-30) if two.numel() else 0.0
-        torch.testing.assert_close(one.to(two), two, rtol=0, atol=tolerance * largest)
+        assert_near_to_scale(one.to(two), two, tolerance, smallest_scale=1e-30)
 
 
 def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:

@@ -69,11 +69,6 @@ def pairs_of(counts: list[int]) -> list[tuple[int, int]]:
     return [pair for a, b in itertools.pairwise(begins) for pair in itertools.combinations(range(a, b), 2)]
 
 
-def assert_near(a: Tensor, b: Tensor, atol: float = 1e-10) -> None:
-    assert b.abs().max() > 1e-3  # zero would satisfy every law
-    torch.testing.assert_close(a, b, rtol=0, atol=atol)
-
-
 def unit(vectors: Tensor) -> Tensor:
     return vectors / vectors.norm(dim=-1, keepdim=True)
 

@@ -24,8 +24,3 @@ def poses_of(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> 
 
 def two_puzzles() -> Pieces:
     return Pieces.collate([lumpy_pieces(3, 12), lumpy_pieces(2, 12, seed=1)])
-
-
-def assert_near(a: torch.Tensor, b: torch.Tensor, bound: float = 1e-10) -> None:
-    assert a.shape == b.shape
-    assert (a - b).abs().max() < bound
