@@ -10,7 +10,8 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
-from support.broken_stone import moved, scattered, stone
+from support.broken_stone import scattered, stone
+from support.rigid_motions import transform_points
 
 from eda import Assembly, Eda, InputError, assemble, prepare, save_assembly, show_assembly
 from eda.assembly import AssembleConfig, Clouds, Evidence, Fragment, ModelInput, refine, score_assemblies
@@ -90,8 +91,8 @@ def test_motions_of_downsampled_pieces_are_motions_of_the_users_clouds(example):
         clouds, poses, motions, torch.split(few.pieces.points.double(), sizes), strict=True
     ):
         seen = 250 * 2 * np.abs(own.numpy()).max()  # no point of the piece is further from its middle than this
-        there = moved(own.numpy(), pose) * float(few.pieces.scales)
-        distance, _ = cKDTree(moved(cloud, motion)).query(there)
+        there = transform_points(pose, own.numpy()) * float(few.pieces.scales)
+        distance, _ = cKDTree(transform_points(motion, cloud)).query(there)
         assert distance.max() < 1e-5 * seen, "a point and the user's point that it is come to the same place"
     np.testing.assert_allclose(few.from_user(motions), poses, atol=1e-9)
     np.testing.assert_allclose(few.to_user(few.from_user(truth)), truth, atol=1e-9)
@@ -181,7 +182,7 @@ def test_everything_is_delivered(assembled, delivered):
     pose = assembled.best.poses[1]
     np.testing.assert_allclose(record["alternatives"][0]["pieces"][1]["pose"], pose)
     written = trimesh.load(delivered / "pieces" / "sherd ä 1.ply").vertices
-    np.testing.assert_allclose(written, moved(assembled.clouds.points[1], pose)[: len(written)], atol=1e-3)
+    np.testing.assert_allclose(written, transform_points(pose, assembled.clouds.points[1])[: len(written)], atol=1e-3)
     with Image.open(delivered / "preview.png") as picture, Image.open(delivered / "assembly.gif") as animation:
         assert picture.size == (90, 90)
         assert animation.n_frames > 3

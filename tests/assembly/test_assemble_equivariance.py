@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from support.broken_stone import motions, moved, stone
+from support.broken_stone import stone
+from support.rigid_motions import rigid_motions, transform_points
 
 from eda import SE3, AssembleConfig, Eda, prepare
 from eda.assembly import Assembly, PreparedPieces, RankConfig
@@ -39,9 +40,11 @@ def disturbed(clouds, normals, model: Eda, noise: SE3, seed: int) -> np.ndarray:
     """The motions of the pieces that an assembly amounts to for which they were turned, moved and shuffled first."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(NUM_PIECES)
-    away = motions(Rotation.random(NUM_PIECES, random_state=seed).as_matrix(), 200 * rng.normal(size=(NUM_PIECES, 3)))
+    away = rigid_motions(
+        Rotation.random(NUM_PIECES, random_state=seed).as_matrix(), 200 * rng.normal(size=(NUM_PIECES, 3))
+    )
     turned = None if normals is None else [normals[i] @ away[i, :3, :3].T for i in order]
-    there = prepare([moved(clouds[i], away[i]) for i in order], turned, model=model)
+    there = prepare([transform_points(away[i], clouds[i]) for i in order], turned, model=model)
     turns = SE3(torch.from_numpy(away[:, :3, :3]).float(), torch.zeros(NUM_PIECES, 3))
     found = assembled(there, (noise @ turns.inverse())[:, order])
     back = np.empty((NUM_PIECES, 4, 4))
@@ -52,7 +55,9 @@ def disturbed(clouds, normals, model: Eda, noise: SE3, seed: int) -> np.ndarray:
 def largest_difference(assembly: Assembly, other: np.ndarray) -> float:
     """How far apart any point of the two shapes is, one being moved onto the other as a whole, relative to the size."""
     ours, theirs = (
-        np.concatenate([moved(cloud, motion) for cloud, motion in zip(assembly.clouds.points, poses, strict=True)])
+        np.concatenate(
+            [transform_points(motion, cloud) for cloud, motion in zip(assembly.clouds.points, poses, strict=True)]
+        )
         for poses in (assembly.best.poses, other)
     )
     ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)

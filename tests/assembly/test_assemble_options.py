@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.broken_stone import motions, scattered, stone
+from support.broken_stone import scattered, stone
 from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud
+from support.rigid_motions import rigid_motions
 
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
 from eda.assembly import RankConfig
@@ -32,7 +33,7 @@ def model() -> Eda:
 def puzzle() -> tuple[list, list, np.ndarray]:
     """Three pieces of a stone apart, and the motions that put them back, far from the origin."""
     clouds, normals, truth = scattered(stone(3, 2400), scale=80.0)
-    return clouds, normals, motions(np.eye(3)[None], np.array([[5e5, -2e5, 300.0]])) @ truth
+    return clouds, normals, rigid_motions(np.eye(3)[None], np.array([[5e5, -2e5, 300.0]])) @ truth
 
 
 # -- pins --------------------------------------------------------------------------------------------------------------

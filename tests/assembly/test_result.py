@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 from support.alternatives import alternative_of
-from support.broken_stone import motions
 from support.lumpy_shapes import lumpy_cloud
+from support.rigid_motions import rigid_motions
 
 from eda import Assembly, InputError
 from eda.assembly import Clouds
@@ -18,14 +18,14 @@ from eda.assembly import Clouds
 def assembly() -> Assembly:
     """Three pieces in any poses."""
     rng = np.random.default_rng(3)
-    poses = motions(Rotation.random(3, random_state=3).as_matrix(), 2 * rng.normal(size=(3, 3)))
+    poses = rigid_motions(Rotation.random(3, random_state=3).as_matrix(), 2 * rng.normal(size=(3, 3)))
     clouds, normals = zip(*(lumpy_cloud(i, 100) for i in range(3)), strict=True)
     best = alternative_of(poses)
     return Assembly(tuple("abc"), Clouds.of(clouds, normals), (best,), poses[None], (), "m", "given", {}, 1.0, False)
 
 
 def test_a_motion_of_the_whole_makes_no_difference(assembly):
-    whole = motions(Rotation.random(1, random_state=1).as_matrix(), np.array([[300.0, 0, -50]]))
+    whole = rigid_motions(Rotation.random(1, random_state=1).as_matrix(), np.array([[300.0, 0, -50]]))
     assert max(assembly.compare(whole @ assembly.best.poses)) < 1e-6
     assert assembly.compare(assembly) == assembly.compare(assembly.best) == assembly.compare(assembly.best.poses)
 
@@ -37,7 +37,7 @@ def test_a_turned_piece_makes_a_difference_that_is_known(assembly):
     axis = np.cross(places[0] - places[1], places[0] - places[2])  # so both others move by the whole angle
     turn = Rotation.from_rotvec(math.radians(10) * axis / np.linalg.norm(axis)).as_matrix()
     other = assembly.best.poses.copy()
-    other[0] = motions(turn[None], (places[0] - turn @ places[0])[None])[0] @ other[0]
+    other[0] = rigid_motions(turn[None], (places[0] - turn @ places[0])[None])[0] @ other[0]
     moved = 2 * math.sin(math.radians(5)) * np.linalg.norm(places[1:] - places[0], axis=1).sum()
     degrees, distance = assembly.compare(other)
     assert degrees == pytest.approx(10 * 4 / 6), "four of six ordered pairs"

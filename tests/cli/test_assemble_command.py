@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.broken_stone import motions, moved, stone
+from support.broken_stone import stone
+from support.rigid_motions import rigid_motions, transform_points
 from typer.testing import CliRunner
 
 from eda import InputError, load
@@ -75,7 +76,7 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
     """One pin as a matrix, the other from a result; names with the sign that separates them from the file."""
     import trimesh
 
-    known = motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]
+    known = rigid_motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]
     (tmp_path / "pose.json").write_text(json.dumps(known.tolist()))
     first, second = tmp_path / "first", tmp_path / "second"
     done = run(clouds, "-o", first, "--pin", f"sherd=0={tmp_path / 'pose.json'}", *QUICK, "--no-refine", "--json")
@@ -89,7 +90,7 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
     poses = [np.array(piece["pose"]) for piece in record["alternatives"][0]["pieces"]]
     np.testing.assert_array_equal(poses[0], known)
     written = trimesh.load(first / "pieces" / "sherd=0.ply").vertices
-    np.testing.assert_allclose(written, moved(np.loadtxt(clouds / "sherd=0.xyz"), known), atol=1e-5)
+    np.testing.assert_allclose(written, transform_points(known, np.loadtxt(clouds / "sherd=0.xyz")), atol=1e-5)
     pins = [word for i in (0, 1) for word in ("--pin", f"sherd={i}={first / 'assembly.json'}")]
     done = run(clouds, "-o", second, *pins, *QUICK, "--seed", 5, "--time-limit", 600)
     assert done.exit_code == 0, done.output
@@ -101,7 +102,7 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
 
 @pytest.mark.parametrize("rows", [3, 4])
 def test_a_pose_may_have_three_rows_or_four(tmp_path, rows):
-    known = motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]
+    known = rigid_motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]
     (tmp_path / "pose.json").write_text(json.dumps(known[:rows].tolist()))
     np.testing.assert_array_equal(read_pin(tmp_path / "pose.json", "rim"), known)
 

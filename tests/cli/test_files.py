@@ -1,6 +1,7 @@
 """Files that commands write: what is refused before the work, and after it."""
 
 import pytest
+from support.full_disk import fail_without_space
 
 from eda import InputError
 from eda.cli.files import check_output_file, write_output_file
@@ -20,10 +21,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
     old = tmp_path / "old.json"
     write_output_file(old, b"old")
 
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full_disk)
+    monkeypatch.setattr("os.replace", fail_without_space)
     with pytest.raises(InputError, match=r"old\.json: cannot be written .*No space left"):
         write_output_file(old, b"new")
     assert old.read_bytes() == b"old"

@@ -9,7 +9,7 @@ import pytest
 import torch
 import trimesh
 from support.measured_puzzles import EXAMPLES, answers_with, at_random
-from support.oracles import random_motions
+from support.rigid_motions import random_motions
 
 from eda import SE3, InputError
 from eda.evaluate import (

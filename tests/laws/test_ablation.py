@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 from support.lumpy_shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle
-from support.oracles import haar_rotations, random_motions
+from support.oracles import haar_rotations
+from support.rigid_motions import random_se3
 
 from eda import SE3, Eda, EdaConfig, NetworkConfig
 from eda.evaluate import check_equivariance
@@ -21,10 +22,6 @@ FREE = dataclasses.replace(TINY_NETWORK, free_network=True)
 
 def model_of(network: NetworkConfig = TINY_NETWORK, **options: bool) -> Eda:
     return Eda(EdaConfig(network, **options)).double()
-
-
-def poses_of(count: int, seed: int = 0) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed))
 
 
 def laws_kept(model: Eda) -> dict[str, bool]:
@@ -74,7 +71,7 @@ def test_every_variant_learns_and_samples(name):
 
 
 def test_without_correction_the_path_ends_in_the_given_turn_of_the_solution():
-    puzzle, noise, solution = ranges(torch.tensor([2, 3])), poses_of(5), poses_of(5, seed=1)
+    puzzle, noise, solution = ranges(torch.tensor([2, 3])), random_se3(5), random_se3(5, seed=1)
     turn = haar_rotations(2, 0)
     target = Path.generated_by(noise, solution, puzzle, 2, turn=turn).target
     torch.testing.assert_close(target.rotation, turn[puzzle] @ solution.rotation)
@@ -103,7 +100,7 @@ def test_without_correction_the_laws_still_hold():
 
 def test_a_constant_body_twist_leads_from_g_to_g_exp():
     """The curve g_0 exp(tau xi) has the body twist xi all along; its spatial twist is Ad_g xi."""
-    pieces, start = lumpy_pieces(3, 12), poses_of(3)
+    pieces, start = lumpy_pieces(3, 12), random_se3(3)
     velocities = torch.randn(3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     field = VelocityField(lambda poses, tau: velocities, pieces, body_twist=True)
     twist = spatial_twist(velocities, pieces.centroids())
@@ -113,7 +110,12 @@ def test_a_constant_body_twist_leads_from_g_to_g_exp():
 
 def test_the_wanted_body_velocity_is_that_of_the_canonical_path():
     """log(g_0^-1 g_1), the same at every tau."""
-    model, pieces, noise, solution = model_of(body_twist=True), lumpy_pieces(3, 12), poses_of(3), poses_of(3, seed=1)
+    model, pieces, noise, solution = (
+        model_of(body_twist=True),
+        lumpy_pieces(3, 12),
+        random_se3(3),
+        random_se3(3, seed=1),
+    )
     path = Path(noise, solution)
     wanted = spatial_twist_of_body(path, pieces.centroids())
     for tau in (0.0, 0.4, 1.0):
@@ -157,7 +159,7 @@ def test_a_free_network_is_evaluated_on_the_moved_pieces(time_in_encoder):
 
 def test_samples_of_a_free_network_do_not_depend_on_their_companions():
     model, pieces = model_of(FREE), lumpy_pieces(2, 20)
-    noise = SE3.stack([poses_of(2), poses_of(2, seed=1)])
+    noise = SE3.stack([random_se3(2), random_se3(2, seed=1)])
     both = model.sample(pieces, 2, noise=noise, solver="rk1", steps=2)
     for k in range(2):
         alone = model.sample(pieces, 1, noise=noise[k][None], solver="rk1", steps=2)

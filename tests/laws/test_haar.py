@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from scipy.stats import kstest
-from support.oracles import unit_vectors
+from support.oracles import haar_p_value, unit_vectors
 
 from eda.lie import so3
 
@@ -22,12 +22,6 @@ def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torc
 
 def trace(rotation: torch.Tensor) -> torch.Tensor:
     return rotation.diagonal(dim1=-2, dim2=-1).sum(-1)
-
-
-def haar_p_value(rotation: torch.Tensor) -> float:
-    """Kolmogorov-Smirnov: how well the angles follow the density (1 - cos a) / pi of Haar."""
-    angle = ((trace(rotation.double()) - 1) / 2).clamp(-1, 1).acos()
-    return kstest(angle.numpy(), lambda a: (a - torch.sin(torch.as_tensor(a)).numpy()) / math.pi).pvalue
 
 
 def uniform_angle_rotations() -> torch.Tensor:

@@ -3,7 +3,8 @@
 import pytest
 import torch
 from support.lumpy_shapes import lumpy_puzzle
-from support.oracles import random_motions, twist_matrix
+from support.oracles import twist_matrix
+from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda import Eda, EdaConfig, NetworkConfig, Puzzle
@@ -32,7 +33,7 @@ def two_puzzles() -> Puzzle:
 
 
 def rotations(seed: int, count: int) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed, spread=0))
+    return random_se3(count, seed, spread=0)
 
 
 @torch.no_grad()
@@ -118,7 +119,7 @@ def test_a_large_puzzle_weighs_no_more_than_a_small_one(part):
 def test_loss_of_a_batch_is_the_mean_over_its_puzzles():
     model = small_model()
     puzzles = [lumpy_puzzle(n, 16, seed=n) for n in (8, 2)]
-    noise = [SE3.from_matrix(random_motions(n, n, spread=0.2 * n)) for n in (8, 2)]
+    noise = [random_se3(n, n, spread=0.2 * n) for n in (8, 2)]
     each = [loss_of_draw(model, p, g, tau[None]).total for p, g, tau in zip(puzzles, noise, TAU, strict=True)]
     together = loss_of_draw(model, Puzzle.collate(puzzles), SE3.cat(noise))
     torch.testing.assert_close(together.total, torch.stack(each).mean(), rtol=1e-10, atol=0)
@@ -170,7 +171,7 @@ def puzzle() -> Puzzle:
 
 
 def noise_of(seed: int) -> SE3:
-    return SE3.from_matrix(random_motions(TOTAL, seed))
+    return random_se3(TOTAL, seed)
 
 
 def assert_same(ours: Loss, theirs: Loss) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 from support.lumpy_shapes import lumpy_pieces
-from support.oracles import random_motions
+from support.rigid_motions import random_se3
 
 from eda.lie import SE3
 from eda.metrics import pairwise_geodesic
@@ -21,10 +21,6 @@ SEEDS = range(4)
 
 def batch(*counts: int) -> Pieces:
     return Pieces.collate([lumpy_pieces(n, 6, seed=n, normals=False) for n in counts])
-
-
-def poses(count: int, seed: int) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed))
 
 
 def about_z(degrees: float) -> torch.Tensor:
@@ -59,7 +55,7 @@ def paper_error(predicted: np.ndarray, solution: np.ndarray) -> tuple[float, flo
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_agrees_with_the_formula_of_the_paper(seed):
-    predicted, solution = poses(TOTAL, seed), poses(TOTAL, seed + 50)
+    predicted, solution = random_se3(TOTAL, seed), random_se3(TOTAL, seed + 50)
     degrees, distance = pairwise_geodesic(predicted, solution, batch(*COUNTS))
     assert degrees.shape == distance.shape == (len(COUNTS),)
     rows = torch.split(torch.arange(TOTAL), COUNTS)
@@ -71,8 +67,8 @@ def test_agrees_with_the_formula_of_the_paper(seed):
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-5), (torch.float32, 1e-3)])
 def test_a_motion_of_the_whole_is_no_error(seed, dtype, limit):
     """A motion of its own for every puzzle. The arc cosine of a trace would show 0.02 degrees in float32."""
-    solution = poses(TOTAL, seed)
-    predicted = poses(len(COUNTS), seed + 50)[ranges(torch.tensor(COUNTS))] @ solution
+    solution = random_se3(TOTAL, seed)
+    predicted = random_se3(len(COUNTS), seed + 50)[ranges(torch.tensor(COUNTS))] @ solution
     degrees, distance = pairwise_geodesic(predicted.to(dtype), solution.to(dtype), batch(*COUNTS))
     assert degrees.max() < limit
     assert distance.max() < limit / 100
@@ -80,8 +76,8 @@ def test_a_motion_of_the_whole_is_no_error(seed, dtype, limit):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_motion_of_the_prediction_changes_no_error(seed):
-    predicted, solution, pieces = poses(TOTAL, seed), poses(TOTAL, seed + 50), batch(*COUNTS)
-    moved = poses(len(COUNTS), seed + 70)[pieces.puzzle_of_piece] @ predicted
+    predicted, solution, pieces = random_se3(TOTAL, seed), random_se3(TOTAL, seed + 50), batch(*COUNTS)
+    moved = random_se3(len(COUNTS), seed + 70)[pieces.puzzle_of_piece] @ predicted
     torch.testing.assert_close(
         pairwise_geodesic(moved, solution, pieces), pairwise_geodesic(predicted, solution, pieces)
     )
@@ -124,7 +120,7 @@ def test_the_worst_angle_is_180_degrees():
 
 @pytest.mark.parametrize("puzzle", range(len(COUNTS)))
 def test_a_puzzle_does_not_feel_its_companions(puzzle):
-    predicted, solution = poses(TOTAL, 1), poses(TOTAL, 2)
+    predicted, solution = random_se3(TOTAL, 1), random_se3(TOTAL, 2)
     together = pairwise_geodesic(predicted, solution, batch(*COUNTS))
     rows = torch.split(torch.arange(TOTAL), COUNTS)[puzzle]
     alone = pairwise_geodesic(predicted[rows], solution[rows], batch(COUNTS[puzzle]))
@@ -133,7 +129,7 @@ def test_a_puzzle_does_not_feel_its_companions(puzzle):
 
 
 def test_an_error_stays_in_its_puzzle():
-    solution = poses(TOTAL, 0)
+    solution = random_se3(TOTAL, 0)
     degrees, distance = pairwise_geodesic(changed(solution, 3, about_z(40), shift=1.0), solution, batch(*COUNTS))
     assert degrees[1] > 10
     assert distance[1] > 0.1
@@ -142,7 +138,7 @@ def test_an_error_stays_in_its_puzzle():
 
 
 def test_the_order_of_the_pieces_does_not_matter():
-    predicted, solution, pieces = poses(TOTAL, 1), poses(TOTAL, 2), batch(*COUNTS)
+    predicted, solution, pieces = random_se3(TOTAL, 1), random_se3(TOTAL, 2), batch(*COUNTS)
     order = torch.tensor([1, 0, 3, 4, 2, 9, 5, 7, 6, 8])
     torch.testing.assert_close(
         pairwise_geodesic(predicted[order], solution[order], pieces.permute(order)),

@@ -6,7 +6,8 @@ import pytest
 import torch
 from scipy.stats import ks_2samp, kstest
 from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
-from support.oracles import haar_p_value, random_motions
+from support.oracles import haar_p_value
+from support.rigid_motions import random_motions, random_se3
 
 from eda import Pieces, Puzzle
 from eda.errors import InputError
@@ -79,11 +80,11 @@ def test_spread_is_proportional_to_noise_std():
 
 
 def turned_pieces(noise: SE3) -> SE3:
-    return noise @ SE3.from_matrix(random_motions(noise.shape[1], 7, spread=0)).inverse()
+    return noise @ random_se3(noise.shape[1], 7, spread=0).inverse()
 
 
 def turned_whole(noise: SE3) -> SE3:
-    return SE3.from_matrix(random_motions(1, 8, spread=0))[0] @ noise
+    return random_se3(1, 8, spread=0)[0] @ noise
 
 
 def permuted(noise: SE3) -> SE3:
@@ -147,7 +148,7 @@ def test_fitted_std_recovers_the_noise_it_is_fitted_to():
 def test_fitted_std_looks_at_centres_not_at_origins():
     """A piece whose frame is off its centre has the same centre."""
     puzzle = solved((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0))
-    frame = SE3.from_matrix(random_motions(2, 0))
+    frame = random_se3(2, 0)
     moved = Puzzle(puzzle.pieces.move(frame), puzzle.solution @ frame.inverse())
     assert fit_noise_std([moved]) == pytest.approx(math.sqrt(2 / 3))
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 from support.lumpy_shapes import lumpy_pieces
-from support.oracles import random_motions, twist_matrix
+from support.oracles import twist_matrix
+from support.rigid_motions import random_se3
 
 from eda.flow import Path
 from eda.flow.loss import center_velocity, spatial_twist
@@ -22,11 +23,11 @@ with_seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
 def poses(seed: int, count: int = TOTAL) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed))
+    return random_se3(count, seed)
 
 
 def rotations(seed: int, count: int = TOTAL) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed, spread=0))
+    return random_se3(count, seed, spread=0)
 
 
 def generated(noise: SE3, solution: SE3, puzzle: torch.Tensor = PUZZLE) -> Path:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from support.lumpy_shapes import lumpy_pieces
-from support.oracles import random_motions
+from support.rigid_motions import random_se3
 
 from eda import Eda, EdaConfig, NetworkConfig
 from eda.errors import InputError
@@ -36,7 +36,7 @@ def batch(dtype: torch.dtype = torch.float64, *, normals: bool = True) -> Pieces
 
 
 def poses(count: int = TOTAL, seed: int = 0) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed))
+    return random_se3(count, seed)
 
 
 def pins_of(indices: tuple[int, ...], seed: int = 5) -> dict[int, SE3]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from support.oracles import haar_rotations, random_motions
+from support.oracles import haar_rotations
+from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda.flow import SOLVERS, integrate
@@ -31,7 +32,7 @@ def distance(a: SE3, b: SE3) -> float:
 
 
 def start(dtype: torch.dtype) -> SE3:
-    return SE3.from_matrix(random_motions(COUNT, 0)).to(dtype)
+    return random_se3(COUNT, 0).to(dtype)
 
 
 def weights(seed: int, *shape: int) -> Tensor:
@@ -65,7 +66,7 @@ def left(dtype: torch.dtype) -> Map:
 
 def right(dtype: torch.dtype) -> Map:
     """R_h: a motion of every piece in its own frame. The spatial twist stays the same."""
-    h = SE3.from_matrix(random_motions(COUNT, 6)).to(dtype)
+    h = random_se3(COUNT, 6).to(dtype)
     return Map(lambda g: g @ h, lambda g, tau: smooth(g @ h.inverse(), tau))
 
 

@@ -6,7 +6,8 @@ import torch
 from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 from support.lumpy_shapes import lumpy_pieces
-from support.oracles import haar_p_value, random_motions
+from support.oracles import haar_p_value
+from support.rigid_motions import random_motions, random_se3
 
 from eda.flow import rotation_correction, sample_noise
 from eda.lie import SE3
@@ -14,10 +15,6 @@ from eda.segment import ranges
 
 COUNTS = (2, 3, 5, 1)
 SEEDS = range(5)
-
-
-def poses(count: int, seed: int) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed))
 
 
 def correction(noise: SE3, solution: SE3) -> torch.Tensor:
@@ -34,7 +31,7 @@ def gap(rotation: np.ndarray, noise: SE3, solution: SE3) -> np.ndarray:
 
 def mirrored(seed: int) -> tuple[SE3, SE3]:
     """The solution's places mirror those of the noise: the best orthogonal matrix is no rotation."""
-    noise, solution = poses(5, seed), poses(5, seed + 50)
+    noise, solution = random_se3(5, seed), random_se3(5, seed + 50)
     places = 4 * noise.translation
     return (
         SE3(noise.rotation, places),
@@ -43,7 +40,7 @@ def mirrored(seed: int) -> tuple[SE3, SE3]:
 
 
 def generic(seed: int) -> tuple[SE3, SE3]:
-    return poses(3, seed), poses(3, seed + 50)
+    return random_se3(3, seed), random_se3(3, seed + 50)
 
 
 both_kinds = pytest.mark.parametrize("kind", [generic, mirrored])
@@ -90,7 +87,7 @@ def test_never_a_reflection(seed):
 
 
 def test_one_rotation_per_puzzle_and_none_sees_the_others():
-    noise, solution = poses(sum(COUNTS), 0), poses(sum(COUNTS), 1)
+    noise, solution = random_se3(sum(COUNTS), 0), random_se3(sum(COUNTS), 1)
     together = rotation_correction(noise, solution, ranges(torch.tensor(COUNTS)), len(COUNTS))
     assert together.shape == (len(COUNTS), 3, 3)
     for b, rows in enumerate(torch.split(torch.arange(sum(COUNTS)), COUNTS)):
@@ -98,7 +95,7 @@ def test_one_rotation_per_puzzle_and_none_sees_the_others():
 
 
 def test_pieces_of_a_puzzle_need_not_be_adjacent():
-    noise, solution = poses(sum(COUNTS), 0), poses(sum(COUNTS), 1)
+    noise, solution = random_se3(sum(COUNTS), 0), random_se3(sum(COUNTS), 1)
     puzzle = ranges(torch.tensor(COUNTS))
     order = torch.randperm(len(puzzle), generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(
@@ -111,8 +108,8 @@ def test_pieces_of_a_puzzle_need_not_be_adjacent():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_solution_that_is_only_turned_is_turned_back(seed):
-    solution = poses(4, seed)
-    turn = poses(1, seed + 10).rotation[0]
+    solution = random_se3(4, seed)
+    turn = random_se3(1, seed + 10).rotation[0]
     noise = SE3(turn, torch.zeros(3, dtype=torch.float64)) @ solution
     torch.testing.assert_close(correction(noise, solution), turn, rtol=0, atol=1e-13)
 
@@ -122,7 +119,7 @@ def test_a_solution_that_is_only_turned_is_turned_back(seed):
 def test_turning_the_whole_conjugates(kind, seed):
     """r*(r g_0, r g~_1) = r r* r^-1."""
     noise, solution = kind(seed)
-    whole = SE3.from_matrix(random_motions(1, seed + 20, spread=0))[0]
+    whole = random_se3(1, seed + 20, spread=0)[0]
     r = whole.rotation
     torch.testing.assert_close(
         correction(whole @ noise, whole @ solution),
@@ -149,9 +146,9 @@ def test_is_haar_for_a_given_solution(num_pieces, fixed):
     samples = 2000
     pieces = lumpy_pieces(num_pieces, 8, normals=False)
     noise = sample_noise(pieces, 0.7, samples=samples, generator=torch.Generator().manual_seed(fixed))
-    solution = SE3.cat([poses(num_pieces, fixed)] * samples)
+    solution = SE3.cat([random_se3(num_pieces, fixed)] * samples)
     puzzle = ranges(torch.full((samples,), num_pieces))
     drawn = rotation_correction(noise.reshape(-1), solution, puzzle, samples)
     assert haar_p_value(drawn) > 0.01
-    for left, right in poses(6, 9).rotation.reshape(3, 2, 3, 3):
+    for left, right in random_se3(6, 9).rotation.reshape(3, 2, 3, 3):
         assert haar_p_value(left @ drawn @ right) > 0.01

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import RK23, solve_ivp
-from support.oracles import random_motions, twist_matrix
+from support.oracles import twist_matrix
+from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda.errors import InputError
@@ -52,7 +53,7 @@ class SmoothField:
 
 
 def noise(count: int = sum(COUNTS), seed: int = 0) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed))
+    return random_se3(count, seed)
 
 
 def smooth() -> SmoothField:

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from support.piece_motions import poses
+from support.rigid_motions import random_se3
 
 from eda.metrics import is_solved, pairwise_errors, relative_errors
 
 
 def test_random_rotations_are_126_degrees_apart():
     """Haar's mean angle is pi / 2 + 2 / pi, whatever the number of pieces."""
-    angles = [pairwise_errors(poses(4, seed), poses(4, 1000 + seed))[0] for seed in range(400)]
+    angles = [pairwise_errors(random_se3(4, seed), random_se3(4, 1000 + seed))[0] for seed in range(400)]
     expected = math.degrees(math.pi / 2 + 2 / math.pi)
     assert expected == pytest.approx(126.476, abs=1e-3)
     assert np.mean(angles) == pytest.approx(expected, abs=4 * np.std(angles) / math.sqrt(len(angles)))
@@ -28,7 +28,7 @@ def test_solved_is_below_10_degrees_and_5_percent(degrees, distance, solved):
 
 def test_relative_errors_by_one_pair_at_a_time():
     """Entry [i, j]: the pose that j has when the whole is moved so that i lies where it should."""
-    predicted, solution = poses(3, 1), poses(3, 2)
+    predicted, solution = random_se3(3, 1), random_se3(3, 2)
     degrees, distance = relative_errors(predicted, solution)
     for i in range(3):
         onto = solution[i].matrix() @ torch.linalg.inv(predicted[i].matrix())

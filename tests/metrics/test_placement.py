@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from support.piece_motions import blobs, poses, shifted, still
+from support.piece_motions import blobs, shifted, still
+from support.rigid_motions import random_se3
 
 from eda import SE3
 from eda.metrics import (
@@ -101,7 +102,7 @@ def test_parts_that_differ_may_not():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_matching_never_takes_a_part_away(seed):
     """By trying all matchings of small pieces, some of which happen to lie near enough to each other's places."""
-    clouds, true = [0.1 * cloud for cloud in blobs(4, 20)], poses(4, seed, 0.1)
+    clouds, true = [0.1 * cloud for cloud in blobs(4, 20)], random_se3(4, seed, 0.1)
     predicted = shifted(true, seed, 0.2, 0, 0)
     ours, theirs = (
         [each[i].act(torch.from_numpy(cloud)).numpy() for i, cloud in enumerate(clouds)] for each in (predicted, true)
@@ -119,7 +120,7 @@ def test_the_anchor_has_most_points_then_the_largest_extent():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_alignment_puts_the_anchor_in_place_and_keeps_the_rest_together(seed):
-    predicted, solution = poses(4, seed), poses(4, 50 + seed)
+    predicted, solution = random_se3(4, seed), random_se3(4, 50 + seed)
     aligned = align_on(predicted, solution, 2)
     torch.testing.assert_close(aligned[2].matrix(), solution[2].matrix())
     assert pairwise_errors(aligned, predicted) == pytest.approx((0, 0), abs=1e-5)
@@ -127,7 +128,7 @@ def test_alignment_puts_the_anchor_in_place_and_keeps_the_rest_together(seed):
 
 def test_an_unplaced_part_is_not_in_place():
     """Not even where it happens to lie right."""
-    clouds, true, unplaced = blobs(3), poses(3, 0), np.array([True, False, True])
+    clouds, true, unplaced = blobs(3), random_se3(3, 0), np.array([True, False, True])
     assert part_accuracy(true, true, clouds, unplaced) == pytest.approx(2 / 3)
     assert matched_part_accuracy(true, true, clouds, unplaced) == pytest.approx(2 / 3)
     assert pieces_in_place(true, true, clouds, unplaced, 1.0).tolist() == [True, False, True]
@@ -135,8 +136,8 @@ def test_an_unplaced_part_is_not_in_place():
 
 def test_pieces_are_in_place_on_the_anchor_for_which_they_are_most():
     """Two agree with each other and the third does not: the two are right, in whatever frame they lie."""
-    clouds, true = blobs(3), poses(3, 0)
-    whole = poses(1, 7)[0]
+    clouds, true = blobs(3), random_se3(3, 0)
+    whole = random_se3(1, 7)[0]
     moved = whole @ shifted(true, 1, 5.0, 0, 0)
     assert pieces_in_place(moved, true, clouds, ALL_THREE, 1.0).tolist() == [True, False, True]
     assert pieces_in_place(true, true, clouds, np.zeros(3, dtype=bool), 1.0).tolist() == [False] * 3
@@ -146,7 +147,7 @@ def test_pieces_are_in_place_on_the_anchor_for_which_they_are_most():
 def test_pieces_in_place_against_the_definition(seed):
     """For every anchor, the Chamfer distances of all pieces in units of the size; then the anchor with most."""
     rng, size = np.random.default_rng(seed), 3.0
-    clouds, true = blobs(3), poses(3, seed)
+    clouds, true = blobs(3), random_se3(3, seed)
     off = shifted(shifted(true, 0, *rng.normal(size=3) * 0.2), 1, *rng.normal(size=3) * 0.2)
     counts = []
     for anchor in range(3):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from support.piece_motions import blobs, poses, shifted, still
+from support.piece_motions import blobs, shifted, still
+from support.rigid_motions import random_se3
 
 from eda import SE3
 from eda.metrics import information_rmse, overlap_mask, pair_errors
@@ -28,10 +29,10 @@ def test_a_shift_of_a_scan_by_hand():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_only_what_both_scans_saw_counts(seed):
     """A target that saw a part of the source; the rotation error leaves that part nearly in place."""
-    solution, source = poses(1, seed)[0], blobs(1, 200)[0]
+    solution, source = random_se3(1, seed)[0], blobs(1, 200)[0]
     seen = source[:, 0] > 0.3
     target = solution.act(torch.from_numpy(source[seen])).numpy()
-    predicted = solution @ poses(1, seed + 9, 0.1)[0]
+    predicted = solution @ random_se3(1, seed + 9, 0.1)[0]
     errors = pair_errors(predicted, solution, source, target)
     places = [motion.act(torch.from_numpy(source)).numpy() for motion in (predicted, solution)]
     within = [any(np.linalg.norm(place - t) <= 0.05 for t in target) for place in places[1]]
@@ -67,7 +68,7 @@ def test_the_information_matrix_tells_the_rmse_of_small_motions(seed):
     moved = residual.act(torch.from_numpy(points)).numpy()
     rmse = math.sqrt(np.square(moved - points).sum(axis=1).mean())
     assert information_rmse(residual, information_of(points)) == pytest.approx(rmse, rel=1e-3)
-    solution = poses(1, seed)[0]
+    solution = random_se3(1, seed)[0]
     errors = pair_errors(solution @ residual, solution, points, points, information_of(points))
     assert errors.rmse == pytest.approx(rmse, rel=1e-3)
 

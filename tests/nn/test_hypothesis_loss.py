@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 from support.arrangements import arrangements_of, leaving, pair_matrix
-from support.arrangements import moved as brought
 from support.lumpy_shapes import seeded
 from support.pose_fields import path_of, pieces_of
+from support.rigid_motions import transform_points
 from support.soft_matches import drawn, of_both_kinds, pairs_of, poses_of
 from torch import Tensor, nn
 
@@ -77,7 +77,10 @@ def entropy(value: float, right: bool) -> float:
 
 def is_near(motion: np.ndarray, true: np.ndarray, center: np.ndarray) -> bool:
     turned = Rotation.from_matrix(motion[:3, :3] @ true[:3, :3].T).magnitude()
-    return turned < math.radians(20) and np.linalg.norm(brought(motion, center) - brought(true, center)) < 0.25
+    return (
+        turned < math.radians(20)
+        and np.linalg.norm(transform_points(motion, center) - transform_points(true, center)) < 0.25
+    )
 
 
 def balanced(judgements: list[tuple[float, bool]]) -> float:

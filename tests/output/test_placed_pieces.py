@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import trimesh
 from PIL import Image
-from support.dataset_files import acted, random_motion
 from support.results import FACES, OTHER, SMALL, VERTICES, assembly_of, input_pieces, write_some_result
+from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda.data.piece_files import read_pieces
 from eda.output.result_files import write_result
@@ -34,7 +34,7 @@ def test_meshes_keep_their_format(tmp_path, suffix):
     assembly, out = write_some_result(input_pieces(tmp_path), tmp_path)
     assert sorted(p.name for p in (out / "pieces").iterdir()) == [f"a{suffix}", f"b{suffix}"]
     moved = read_pieces([out / "pieces" / f"b{suffix}"])[0]
-    corners = acted(assembly.best.poses[1], VERTICES)[FACES]
+    corners = transform_points(assembly.best.poses[1], VERTICES)[FACES]
     np.testing.assert_allclose(
         np.sort(moved.points[moved.faces].reshape(-1, 3), axis=0), np.sort(corners.reshape(-1, 3), axis=0), atol=1e-6
     )
@@ -49,10 +49,10 @@ def test_clouds_stay_whole_with_normals_and_colours(tmp_path):
     assembly, out = write_some_result(input_pieces(tmp_path / "normals.npy", tmp_path / "colors.xyz"), tmp_path)
     first, second = read_pieces([out / "pieces" / "normals.ply", out / "pieces" / "colors.ply"])
     pose = assembly.best.poses[0]
-    np.testing.assert_allclose(first.points, acted(pose, rows[:, :3]), atol=1e-9)
+    np.testing.assert_allclose(first.points, transform_points(pose, rows[:, :3]), atol=1e-9)
     np.testing.assert_allclose(first.normals, rows[:, 3:] @ pose[:3, :3].T, atol=1e-6)
     np.testing.assert_array_equal(second.colors, colors)
-    np.testing.assert_allclose(second.points, acted(assembly.best.poses[1], rows[:400, :3] + 1e6), atol=1e-6)
+    np.testing.assert_allclose(second.points, transform_points(assembly.best.poses[1], rows[:400, :3] + 1e6), atol=1e-6)
 
 
 def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):
@@ -80,10 +80,10 @@ def test_every_texture_stays_with_its_piece(tmp_path, suffix):
 def scene_of_two_textures() -> trimesh.Scene:
     """One above the other in the tree, turned, moved and scaled."""
     scene, rng = trimesh.Scene(), np.random.default_rng(0)
-    scaled = random_motion(rng) @ np.diag([2.0, 2, 2, 1])
+    scaled = random_motion_in_box(rng) @ np.diag([2.0, 2, 2, 1])
     scene.add_geometry(textured_box(COLORS["red"]), node_name="red", transform=scaled)
     scene.add_geometry(
-        textured_box(COLORS["green"]), node_name="green", parent_node_name="red", transform=random_motion(rng)
+        textured_box(COLORS["green"]), node_name="green", parent_node_name="red", transform=random_motion_in_box(rng)
     )
     return scene
 
@@ -96,7 +96,7 @@ def test_all_of_one_file_become_files_of_their_own(tmp_path):
     assert sorted(piece.name for piece in pieces) == ["vase_green", "vase_red"]
     for i, piece in enumerate(pieces):
         (moved,) = read_pieces([out / "pieces" / f"{piece.name}.glb"])
-        np.testing.assert_allclose(moved.points, acted(assembly.best.poses[i], piece.file.points), atol=1e-5)
+        np.testing.assert_allclose(moved.points, transform_points(assembly.best.poses[i], piece.file.points), atol=1e-5)
         assert len(moved.faces) == len(FACES)
         wanted = COLORS[piece.name.removeprefix("vase_")]
         assert texture_of(out / "pieces" / f"{piece.name}.glb") == pytest.approx(wanted, abs=3)
@@ -152,7 +152,7 @@ def test_coordinates_far_from_the_origin_keep_their_digits(tmp_path):
     poses[1, :3, 3] = away
     assembly = replace(assembly, alternatives=(replace(assembly.best, poses=poses),))
     write_result(assembly, pieces, tmp_path / "out", command="a test", sizes=SMALL)
-    expected = [far, acted(poses[1], VERTICES)]
+    expected = [far, transform_points(poses[1], VERTICES)]
     for name, points in zip(("a.ply", "b.glb"), expected, strict=True):
         (piece,) = read_pieces([tmp_path / "out" / "pieces" / name])
         np.testing.assert_allclose(piece.points, points, rtol=0, atol=1e-6)
@@ -180,7 +180,7 @@ def test_polygons_of_any_size_are_written(tmp_path):
     write_double_ply(tmp_path / "a.ply", VERTICES, polygons, np.zeros((7, 3), dtype=int))
     assembly, out = write_some_result([*input_pieces(tmp_path / "a.ply"), OTHER], tmp_path)
     (piece,) = read_pieces([out / "pieces" / "a.ply"])
-    np.testing.assert_allclose(piece.points, acted(assembly.best.poses[0], VERTICES), atol=1e-12)
+    np.testing.assert_allclose(piece.points, transform_points(assembly.best.poses[0], VERTICES), atol=1e-12)
     assert len(piece.faces) == 12
 
 
@@ -189,7 +189,7 @@ def test_all_as_one_is_a_mesh_of_what_is_placed(tmp_path):
         trimesh.Trimesh(VERTICES, FACES, process=False).export(tmp_path / f"{name}.ply")
     assembly, out = write_some_result(input_pieces(tmp_path), tmp_path, placed=[True, False, True])
     assert sorted(p.name for p in (out / "pieces").iterdir()) == ["a.ply", "c.ply"]
-    corners = np.concatenate([acted(assembly.best.poses[i], VERTICES) for i in (0, 2)])
+    corners = np.concatenate([transform_points(assembly.best.poses[i], VERTICES) for i in (0, 2)])
     for name in ("assembled.ply", "assembled.glb"):
         whole = trimesh.load(out / name, force="mesh", process=False)
         np.testing.assert_allclose(whole.vertices, corners, atol=1e-5)
@@ -207,7 +207,7 @@ def test_all_as_one_has_every_point_of_clouds(tmp_path, monkeypatch):
     assembly, out = write_some_result(pieces, tmp_path)
     for name in ("assembled.ply", "assembled.glb"):
         (whole,) = read_pieces([out / name])
-        moved = [acted(assembly.best.poses[i], piece.file.points) for i, piece in enumerate(pieces)]
+        moved = [transform_points(assembly.best.poses[i], piece.file.points) for i, piece in enumerate(pieces)]
         np.testing.assert_allclose(whole.points, np.concatenate(moved), atol=1e-5)
     monkeypatch.setattr("eda.output.placed_pieces._MAX_POINTS", 4500)
     write_result(assembly, pieces, out, command="again", overwrite=True, sizes=SMALL)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
+from support.full_disk import fail_without_space
 from support.results import FACES, NORMALS, POINTS, SMALL, VERTICES, assembly_of, input_pieces, write_some_result
 
 from eda import InputError
@@ -143,10 +144,7 @@ def test_what_is_put_into_a_result_while_it_is_replaced_is_kept(tmp_path, monkey
 def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
     pieces = [InputPiece(name, POINTS, NORMALS) for name in "ab"]
 
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("eda.output.report.write_report", full_disk)
+    monkeypatch.setattr("eda.output.report.write_report", fail_without_space)
     with pytest.raises(InputError, match=r"out: cannot be written .*No space left"):
         write_some_result(pieces, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.sliced_block import motion
+from support.rigid_motions import random_motion_of_size
 
 from eda.registration.rigid import (
     act,
@@ -17,7 +17,7 @@ from eda.registration.rigid import (
 
 def test_motions_are_those_of_scipy():
     rng = np.random.default_rng(1)
-    g = motion(rng, 50, 2)
+    g = random_motion_of_size(rng, 50, 2)
     turn = Rotation.from_rotvec([0.1, -0.2, 0.3])
     center, shift = rng.normal(size=(2, 3))
     moved = move_about(g, center, np.concatenate([turn.as_rotvec(), shift]))
@@ -28,7 +28,7 @@ def test_motions_are_those_of_scipy():
 
 def test_a_relative_pose_takes_points_of_one_piece_to_the_frame_of_the_other():
     rng = np.random.default_rng(2)
-    poses = np.stack([[motion(rng, 40, 1) for _ in range(3)] for _ in range(2)])
+    poses = np.stack([[random_motion_of_size(rng, 40, 1) for _ in range(3)] for _ in range(2)])
     x = rng.normal(size=(5, 3))
     found = act(relative_poses(poses, (0, 2)), x)
     for k in range(2):
@@ -38,7 +38,7 @@ def test_a_relative_pose_takes_points_of_one_piece_to_the_frame_of_the_other():
 def test_no_point_of_a_box_moves_further_than_its_farthest_corner():
     rng = np.random.default_rng(3)
     corners = np.stack(np.meshgrid(*[[0.0, 1.0]] * 3, indexing="ij"), axis=-1).reshape(8, 3)
-    pose, other = (np.stack([motion(rng, 70, 0.5) for _ in range(6)]) for _ in range(2))
+    pose, other = (np.stack([random_motion_of_size(rng, 70, 0.5) for _ in range(6)]) for _ in range(2))
     points = rng.random((4000, 3))
     inside = np.linalg.norm(act(pose, points) - act(other, points), axis=-1).max(axis=1)
     found = largest_displacement(corners, pose, other)
@@ -63,7 +63,7 @@ def test_what_scales_shears_mirrors_or_is_no_number_is_not_rigid(name):
 
 @pytest.mark.parametrize("digits", [3, 4, 6])
 def test_rounded_motions_are_rigid_to_within_their_rounding(digits):
-    given = np.round(motion(np.random.default_rng(4), 33, 5.0), digits)
+    given = np.round(random_motion_of_size(np.random.default_rng(4), 33, 5.0), digits)
     assert is_rigid(given, 4 * 10.0**-digits)
     assert is_rigid(given[:3], 4 * 10.0**-digits)
     assert not is_rigid(given, 1e-3 * 10.0**-digits)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from support.dataset_files import acted, random_motion
 from support.lumpy_shapes import lumpy_puzzle
+from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda import SE3, InputError
 from eda.render import animate
@@ -45,12 +45,12 @@ def test_an_animation_needs_a_time_axis():
 
 def test_the_way_between_poses_ends_at_the_second_and_turns_about_the_middles():
     rng = np.random.default_rng(3)
-    start, end = (np.stack([random_motion(rng) for _ in range(3)]) for _ in range(2))
+    start, end = (np.stack([random_motion_in_box(rng) for _ in range(3)]) for _ in range(2))
     middles = rng.normal(size=(3, 3))
     way = interpolate_poses(start, end, middles, 4)
     np.testing.assert_allclose(way[-1], end, atol=1e-12)
     for i in range(3):
-        places = np.array([acted(pose[i], middles[i : i + 1])[0] for pose in (start, *way)])
+        places = np.array([transform_points(pose[i], middles[i : i + 1])[0] for pose in (start, *way)])
         np.testing.assert_allclose(places, np.linspace(places[0], places[-1], 5), atol=1e-12)
         turns = [a[i, :3, :3].T @ b[i, :3, :3] for a, b in zip((start, *way), way, strict=False)]
         np.testing.assert_allclose([np.trace(turn) for turn in turns], np.trace(turns[0]), atol=1e-9)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
+from support.rigid_motions import transform_points
 from support.soft_matches import REACH, drawn, pairs_of, poses_of
 from torch import Tensor
 
@@ -65,19 +66,15 @@ def pair_matrix(arrangements: Arrangements, q: int, h: int) -> np.ndarray:
 # -- two pieces, as they were moved when there were only pairs ---------------------------------------------
 
 
-def moved(pose: np.ndarray, point: np.ndarray) -> np.ndarray:
-    return pose[:3, :3] @ point + pose[:3, 3]
-
-
 def pairwise(motion: np.ndarray, here: np.ndarray, there: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, ...]:
     """(w, u) of the first of two pieces at the poses here and there, which both go half of the way, and how far that
     is: in half turns, and in units of `FAR`. The second goes the opposite way.
     """
     whole = there @ motion @ np.linalg.inv(here)
     turn = Rotation.from_matrix(whole[:3, :3]).as_rotvec()
-    one, other = moved(here, centers[0]), moved(there, centers[1])
+    one, other = transform_points(here, centers[0]), transform_points(there, centers[1])
     half_back = Rotation.from_rotvec(-turn / 2).as_matrix()
-    going = (half_back @ (moved(whole, one) - other) - (one - other)) / 2
+    going = (half_back @ (transform_points(whole, one) - other) - (one - other)) / 2
     return turn / 2, going, np.linalg.norm(turn) / math.pi, np.linalg.norm(going) / FAR
 
 
@@ -202,9 +199,9 @@ class Plain:
         """Of how two pieces lie."""
         found, true = (np.linalg.inv(of[j]) @ of[i] for of in (poses, self.truth))
         cosine = (np.trace(found[:3, :3] @ true[:3, :3].T) - 1) / 2
-        off = np.linalg.norm(moved(found, self.centers[i]) - moved(true, self.centers[i]))
+        off = np.linalg.norm(transform_points(found, self.centers[i]) - transform_points(true, self.centers[i]))
         back, true_back = np.linalg.inv(found), np.linalg.inv(true)
-        off += np.linalg.norm(moved(back, self.centers[j]) - moved(true_back, self.centers[j]))
+        off += np.linalg.norm(transform_points(back, self.centers[j]) - transform_points(true_back, self.centers[j]))
         return math.cos(2 * cosine) - 0.3 * off
 
     def worth(self, poses: dict[int, np.ndarray], joints: dict[tuple[int, int], float]) -> float:
@@ -222,7 +219,8 @@ class Plain:
             one, other = (np.linalg.inv(of.poses[j]) @ of.poses[i] for of in (a, b))
             if (np.trace(one[:3, :3] @ other[:3, :3].T) - 1) / 2 <= cosine:
                 return False
-            if np.linalg.norm(moved(one, self.centers[i]) - moved(other, self.centers[i])) >= apart:
+            here, there = (transform_points(motion, self.centers[i]) for motion in (one, other))
+            if np.linalg.norm(here - there) >= apart:
                 return False
         return True
 

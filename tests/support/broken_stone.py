@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.spatial.transform import Rotation
+from support.rigid_motions import rigid_motions, transform_points
 
 from eda.data import Example, FractureConfig, FractureSource
 
@@ -12,22 +13,11 @@ def stone(num_pieces: int = 2, num_points: int = 4000) -> Example:
     return FractureSource(config, seed=3, shapes=("stone",))[0]
 
 
-def motions(rotations: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """(N, 4, 4) from rotations (N, 3, 3) and translations (N, 3)."""
-    matrices = np.tile(np.eye(4), (len(rotations), 1, 1))
-    matrices[:, :3, :3], matrices[:, :3, 3] = rotations, places
-    return matrices
-
-
-def moved(points: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    return points @ motion[:3, :3].T + motion[:3, 3]
-
-
 def scattered(example: Example, scale: float = 1.0, seed: int = 0) -> tuple[list, list, np.ndarray]:
     """Clouds and normals turned and moved at random, and the motions (N, 4, 4) that put them back."""
     count = example.num_pieces
     rotations = Rotation.random(count, random_state=seed).as_matrix()
-    away = motions(rotations, np.random.default_rng(seed).normal(size=(count, 3)) * 5 * scale)
-    clouds = [moved(scale * c.astype(float), g) for c, g in zip(example.clouds(), away, strict=True)]
+    away = rigid_motions(rotations, np.random.default_rng(seed).normal(size=(count, 3)) * 5 * scale)
+    clouds = [transform_points(g, scale * c.astype(float)) for c, g in zip(example.clouds(), away, strict=True)]
     normals = [n @ r.T for n, r in zip(example.clouds(example.normals), rotations, strict=True)]
     return clouds, normals, np.linalg.inv(away)

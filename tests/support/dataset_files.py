@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse
 import torch
 from scipy.spatial import cKDTree
-from scipy.spatial.transform import Rotation
 
 from eda.data import Example
 
@@ -26,19 +25,6 @@ def real_data(name: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}: set EDA_REAL_DATA")
     return folder
-
-
-def random_motion(rng: np.random.Generator, reach: float = 1.0) -> np.ndarray:
-    """(4, 4)"""
-    motion = np.eye(4)
-    motion[:3, :3] = Rotation.random(random_state=rng.integers(2**31)).as_matrix()
-    motion[:3, 3] = rng.uniform(-reach, reach, 3)
-    return motion
-
-
-def acted(motion: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """A motion (4, 4) on points (n, 3), through homogeneous coordinates."""
-    return (motion @ np.column_stack([points, np.ones(len(points))]).T).T[:, :3]
 
 
 def share_near(source: np.ndarray, target: np.ndarray, radius: float) -> float:

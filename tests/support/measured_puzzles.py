@@ -2,7 +2,7 @@
 
 import numpy as np
 from support.lumpy_shapes import lumpy_cloud
-from support.oracles import random_motions
+from support.rigid_motions import random_motions, random_se3
 
 from eda import SE3
 from eda.data import Example
@@ -29,7 +29,7 @@ def answers_with(motion, examples=EXAMPLES) -> list[Answer]:
 
 
 def whole_moved(solution: SE3, index: int) -> SE3:
-    return SE3.from_matrix(random_motions(1, index))[0] @ solution
+    return random_se3(1, index)[0] @ solution
 
 
 def at_random(solution: SE3, index: int) -> SE3:

@@ -148,15 +148,6 @@ def brute_force_attention(
     return result
 
 
-def random_motions(count: int, seed: int, spread: float = 1.0) -> Tensor:
-    """Homogeneous matrices of rigid motions, the rotations uniform, drawn by scipy. -> (count, 4, 4)."""
-    rng = np.random.default_rng(seed)
-    matrix = np.tile(np.eye(4), (count, 1, 1))
-    matrix[:, :3, :3] = Rotation.random(count, rng).as_matrix()
-    matrix[:, :3, 3] = rng.normal(size=(count, 3)) * spread
-    return torch.from_numpy(matrix)
-
-
 def haar_p_value(rotation: Tensor) -> float:
     """Kolmogorov-Smirnov: how well the angles of rotations follow Haar's density (1 - cos a) / pi."""
     angle = Rotation.from_matrix(rotation.double().numpy()).magnitude()

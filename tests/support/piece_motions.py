@@ -1,15 +1,10 @@
-"""For tests of metrics: motions and clouds of a few pieces."""
+"""For tests of metrics: clouds of a few pieces, and motions that shift one or none of them."""
 
 import numpy as np
 import torch
 from support.lumpy_shapes import lumpy_cloud
-from support.oracles import random_motions
 
 from eda import SE3
-
-
-def poses(count: int, seed: int, spread: float = 1.0) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed, spread))
 
 
 def shifted(motion: SE3, piece: int, *by: float) -> SE3:

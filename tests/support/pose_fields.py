@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
-from support.arrangements import moved as brought
 from support.arrangements import pair_matrix, pairwise
+from support.rigid_motions import transform_points
 from support.soft_matches import model_of
 from torch import nn
 
@@ -26,8 +26,8 @@ def way_of(arrangements: Arrangements, poses: SE3, pieces: range, h: int) -> dic
     here, there = poses.matrix().numpy(), arrangements.poses.matrix().numpy()[:, h]
     placed = [i for i in pieces if arrangements.placed[i, h]]
     turn = Rotation.from_matrix(np.stack([here[i, :3, :3] @ there[i, :3, :3].T for i in placed])).mean().as_matrix()
-    now = {i: brought(here[i], arrangements.centers[i].numpy()) for i in placed}
-    then = {i: turn @ brought(there[i], arrangements.centers[i].numpy()) for i in placed}
+    now = {i: transform_points(here[i], arrangements.centers[i].numpy()) for i in placed}
+    then = {i: turn @ transform_points(there[i], arrangements.centers[i].numpy()) for i in placed}
     middle = {name: np.mean(list(of.values()), axis=0) for name, of in (("now", now), ("then", then))}
     way = {}
     for i in placed:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from support.lumpy_shapes import lumpy_cloud
 from support.oracles import haar_rotations
+from support.rigid_motions import rigid_motions
 
 from eda.assembly import Alternative
 from eda.output.report import Report, ReportPiece
@@ -15,18 +16,11 @@ from eda.output.report import Report, ReportPiece
 HOSTILE = "</script><script>alert('1')</script><img src=x onerror=alert(2)> &amp; \" ' {{scripts}} \u2028 Gefäß \udc80"
 
 
-def rigid(rotations: np.ndarray, translations: np.ndarray) -> np.ndarray:
-    """Poses (..., 4, 4) from rotations (..., 3, 3) and translations (..., 3)."""
-    poses = np.zeros((*rotations.shape[:-2], 4, 4))
-    poses[..., :3, :3], poses[..., :3, 3], poses[..., 3, 3] = rotations, translations, 1
-    return poses
-
-
 def random_poses(*shape: int, seed: int = 0) -> np.ndarray:
     """Poses (*shape, 4, 4)."""
     rng = np.random.default_rng(seed)
     rotations = haar_rotations(int(np.prod(shape)), seed).numpy().reshape(*shape, 3, 3)
-    return rigid(rotations, 2 * rng.normal(size=(*shape, 3)))
+    return rigid_motions(rotations, 2 * rng.normal(size=(*shape, 3)))
 
 
 def alternative_of(

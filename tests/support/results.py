@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-from support.dataset_files import box, random_motion
+from support.dataset_files import box
 from support.lumpy_shapes import lumpy_cloud
+from support.rigid_motions import random_motion_in_box
 
 from eda.assembly import Alternative, Assembly, Clouds
 from eda.data.piece_files import read_pieces, sample_piece
@@ -31,7 +32,7 @@ def input_pieces(*paths: Path) -> list[InputPiece]:
 def assembly_of(pieces: list[InputPiece], placed: list[bool] | None = None, seed: int = 0) -> Assembly:
     """Any poses: what is found is not the matter here."""
     rng, count = np.random.default_rng(seed), len(pieces)
-    flow = np.stack([[random_motion(rng) for _ in pieces] for _ in range(4)])
+    flow = np.stack([[random_motion_in_box(rng) for _ in pieces] for _ in range(4)])
     is_placed = np.array([True] * count if placed is None else placed)
     best = Alternative(flow[-1], is_placed, 0.5, 0.5, 0.9 * is_placed, np.zeros((count, count)), 1)
     clouds = Clouds.of([piece.points for piece in pieces], [piece.normals for piece in pieces])

@@ -1,4 +1,4 @@
-"""For tests of scans: a room with boxes in it, two views of it, and motions."""
+"""For tests of scans: a room with boxes in it, and two views of it."""
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -18,17 +18,6 @@ def room(seed: int, count: int = 9000) -> np.ndarray:
     turns, sizes = Rotation.random(14, rng).as_matrix(), rng.uniform(0.15, 0.5, size=(14, 3))
     middles = rng.uniform([0.3, 0.3, 0.1], [3.7, 2.7, 1.0], size=(14, 3))
     return np.concatenate([walls, np.einsum("nij,nj->ni", turns[box], faces * sizes[box]) + middles[box]])
-
-
-def moved(cloud: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    return cloud @ motion[:3, :3].T + motion[:3, 3]
-
-
-def motion(seed: int, far: float = 3.0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    found = np.eye(4)
-    found[:3, :3], found[:3, 3] = Rotation.random(random_state=rng).as_matrix(), rng.normal(size=3) * far
-    return found
 
 
 def degrees(pose: np.ndarray) -> float:

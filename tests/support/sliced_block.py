@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.spatial.transform import Rotation
+from support.rigid_motions import random_motion_of_size
 
 from eda.assembly import Evidence, Fragment
 from eda.registration.rigid import act
@@ -56,7 +57,7 @@ def _side(edges: np.ndarray, k: int, axis: int, side: int, density: float, rng: 
 def taken_apart(fragments: list[Fragment], seed: int = 0) -> tuple[Evidence, np.ndarray]:
     """The pieces in frames of their own, each turned at random, and the poses (N, 4, 4) that put them back."""
     rng = np.random.default_rng(seed)
-    poses = np.stack([motion(rng, 180.0, 1.0) for _ in fragments])
+    poses = np.stack([random_motion_of_size(rng, 180.0, 1.0) for _ in fragments])
     apart = [
         Fragment(act(np.linalg.inv(g), f.points), f.normals @ g[:3, :3], f.break_probability)
         for g, f in zip(poses, fragments, strict=True)
@@ -64,21 +65,12 @@ def taken_apart(fragments: list[Fragment], seed: int = 0) -> tuple[Evidence, np.
     return Evidence.of(apart), poses
 
 
-def motion(rng: np.random.Generator, degrees: float, distance: float) -> np.ndarray:
-    """A turn by this angle about a random axis, and a shift by this distance."""
-    axis, shift = rng.normal(size=(2, 3))
-    g = np.eye(4)
-    g[:3, :3] = Rotation.from_rotvec(np.deg2rad(degrees) * axis / np.linalg.norm(axis)).as_matrix()
-    g[:3, 3] = distance * shift / np.linalg.norm(shift)
-    return g
-
-
 def disturbed(poses: np.ndarray, degrees: float, distance: float, seed: int = 0) -> np.ndarray:
     """Every piece (N, 4, 4) turned about its own assembled place and shifted."""
     rng = np.random.default_rng(seed)
     moved = poses.copy()
     for pose in moved:
-        error = motion(rng, degrees, distance)
+        error = random_motion_of_size(rng, degrees, distance)
         pose[:3, :3] = error[:3, :3] @ pose[:3, :3]
         pose[:3, 3] += error[:3, 3]
     return moved

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, seeded
-from support.oracles import random_motions, stirred
+from support.oracles import stirred
+from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces
@@ -27,7 +28,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 
 def poses_of(count: int, seed: int = 0, spread: float = 0.7) -> SE3:
-    return SE3.from_matrix(random_motions(count, seed, spread))
+    return random_se3(count, seed, spread)
 
 
 def puzzle_of(sizes: list[int], seed: int = 0, normals: bool = True) -> Pieces:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.room_scans import motion, moved, two_views
+from support.rigid_motions import random_motion, transform_points
+from support.room_scans import two_views
 
 from eda.assembly import Evidence, Fragment, ScanContact, score_assemblies
 from eda.assembly.contact.scan_contact import joint_probability
@@ -48,9 +49,9 @@ def test_trust_is_the_same_from_either_side_and_in_any_frames(scans, spacing):
     poses = np.stack([shifted(0), shifted(0.02, turn=0.05), shifted(-0.6)])
     wanted = joint_probability(*scans, poses, spacing)
     np.testing.assert_allclose(joint_probability(*scans[::-1], inverse(poses), spacing), wanted, atol=1e-9)
-    here, there = motion(1), motion(2)
+    here, there = random_motion(1, 3.0), random_motion(2, 3.0)
     turned = [
-        Fragment(moved(one.points, at), one.normals @ at[:3, :3].T, one.break_probability)
+        Fragment(transform_points(at, one.points), one.normals @ at[:3, :3].T, one.break_probability)
         for one, at in zip(scans, (here, there), strict=True)
     ]
     np.testing.assert_allclose(joint_probability(*turned, there @ poses @ inverse(here), spacing), wanted, atol=1e-6)
@@ -61,9 +62,9 @@ def test_scans_that_do_not_touch_are_not_trusted_in_any_frame(scans, spacing):
     floors = [scan(np.c_[view[:, :2], 0 * view[:, 2]]) for view in two_views()]
     poses = np.stack([shifted(30), *(shifted(0, 0, gap * spacing) for gap in (7, 10, 15))])
     for seed in range(3):
-        turn = motion(seed)
+        turn = random_motion(seed, 3.0)
         turned = Fragment(
-            moved(floors[0].points, turn), floors[0].normals @ turn[:3, :3].T, floors[0].break_probability
+            transform_points(turn, floors[0].points), floors[0].normals @ turn[:3, :3].T, floors[0].break_probability
         )
         assert not joint_probability(turned, floors[1], poses @ inverse(turn), spacing).any()
 

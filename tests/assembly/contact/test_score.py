@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.sliced_block import SIZE, motion, slices, taken_apart
+from support.rigid_motions import random_motion_of_size
+from support.sliced_block import SIZE, slices, taken_apart
 
 from eda.assembly import Evidence, Fragment, score_assemblies
 from eda.assembly.contact.fragment import USUAL_SHARE
@@ -164,6 +165,6 @@ def test_pieces_that_are_not_placed_do_not_count():
 
 def test_a_motion_of_the_whole_changes_nothing():
     evidence, true = taken_apart(slices(3, DENSITY))
-    moved = motion(np.random.default_rng(3), 100, 5.0) @ true
+    moved = random_motion_of_size(np.random.default_rng(3), 100, 5.0) @ true
     scores = score_assemblies(evidence, np.stack([true, moved])).score
     assert scores[0] == pytest.approx(scores[1], abs=0.02)  # points at a threshold may fall on either side

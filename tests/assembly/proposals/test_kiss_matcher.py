@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.room_scans import degrees, motion, moved, room, two_views
+from support.rigid_motions import random_motion, transform_points
+from support.room_scans import degrees, room, two_views
 
 from eda import AssembleConfig, assemble, prepare
 from eda.assembly import Proposals, RankConfig, rank
@@ -30,19 +31,19 @@ def views() -> list[np.ndarray]:
 
 @needs_matcher
 def test_a_match_brings_one_scan_to_the_other(views):
-    there = motion(1)
-    found = match([moved(views[0], there), views[1]])[0, 1]
+    there = random_motion(1, 3.0)
+    found = match([transform_points(there, views[0]), views[1]])[0, 1]
     assert len(found)
     assert degrees(found @ there) < 8
 
 
 @needs_matcher
 def test_matches_turn_with_the_scans_and_do_not_depend_on_the_unit(views):
-    there = motion(2, far=0.5)
+    there = random_motion(2, 0.5)
     views = [view[::2] for view in views]
     plain = match(views)[0, 1]
     np.testing.assert_array_equal(plain, match(views)[0, 1])
-    turned = match([moved(views[0], there), views[1]])[0, 1] @ there
+    turned = match([transform_points(there, views[0]), views[1]])[0, 1] @ there
     larger = match([1000 * cloud for cloud in views])[0, 1]
     larger[:, :3, 3] /= 1000
     # KISS-Matcher rounds to float32 and sorts features into bins, so equal up to what a few of these do.
@@ -97,11 +98,11 @@ def test_points_that_coincide_match_nothing():
 
 @needs_matcher
 def test_scans_are_put_together_without_a_model(views):
-    given = [moved(view, motion(k + 5)) for k, view in enumerate(views)]
+    given = [transform_points(random_motion(k + 5, 3.0), view) for k, view in enumerate(views)]
     assembly = assemble(given, model="none")
     assert assembly.model == "none"
     assert "measured" not in assembly.why
-    first, second = (pose @ motion(k + 5) for k, pose in enumerate(assembly.best.poses))
+    first, second = (pose @ random_motion(k + 5, 3.0) for k, pose in enumerate(assembly.best.poses))
     assert degrees(inverse(second) @ first) < 3
     assert assembly.best.placed.all()
     assert len(assembly.flow) == 1  # the pieces as they lay scattered
@@ -113,15 +114,15 @@ def test_three_scans_of_which_two_are_pinned_keep_their_places():
     part = np.arange(len(whole)) % 3
     bounds = [(0.0, 2.4), (0.9, 3.3), (1.8, 4.0)]
     views = [whole[(part == k) & (whole[:, 0] > low) & (whole[:, 0] < high)] for k, (low, high) in enumerate(bounds)]
-    given = [moved(view, motion(k)) for k, view in enumerate(views)]
-    pins = {k: inverse(motion(k)) for k in (0, 1)}
+    given = [transform_points(random_motion(k, 3.0), view) for k, view in enumerate(views)]
+    pins = {k: inverse(random_motion(k, 3.0)) for k in (0, 1)}
     assembly = assemble(given, model="none", pins=pins)
     assert "probabilities were measured on pairs of scans only" in assembly.why
     best = assembly.best
     np.testing.assert_allclose(best.poses[0], pins[0], atol=1e-9)
     np.testing.assert_allclose(best.poses[1], pins[1], atol=1e-9)
     assert best.placed.all()
-    assert degrees(best.poses[2] @ motion(2)) < 3
+    assert degrees(best.poses[2] @ random_motion(2, 3.0)) < 3
 
 
 @needs_matcher

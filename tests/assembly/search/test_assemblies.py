@@ -4,7 +4,8 @@ import sys
 
 import numpy as np
 from support.quick_search import DENSITY
-from support.sliced_block import disturbed, motion, slices, taken_apart
+from support.rigid_motions import random_motion_of_size
+from support.sliced_block import disturbed, slices, taken_apart
 
 from eda.assembly import (
     Evidence,
@@ -25,7 +26,7 @@ def test_polishing_never_makes_an_assembly_worse(monkeypatch):
 
 def test_an_assembly_and_a_part_of_it_do_not_contradict_each_other():
     evidence, true = taken_apart(slices(3, DENSITY))
-    moved = motion(np.random.default_rng(0), 70, 2.0) @ true
+    moved = random_motion_of_size(np.random.default_rng(0), 70, 2.0) @ true
     other = disturbed(true, 60, 0.4)
     placed = np.array([[True] * 3, [True, True, False], [True, True, False], [False, False, True]])
     every = Assemblies.of(evidence, np.stack([true, moved, other, other]), placed)

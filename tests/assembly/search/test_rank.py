@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.quick_search import DENSITY, QUICK, SAMPLED
-from support.sliced_block import disturbed, errors, motion, slices, taken_apart
+from support.rigid_motions import random_motion_of_size
+from support.sliced_block import disturbed, errors, slices, taken_apart
 
 from eda import InputError
 from eda.assembly import (
@@ -38,7 +39,7 @@ def no_samples(num_pieces: int) -> np.ndarray:
 def half_right(true: np.ndarray, wrong: int, seed: int) -> np.ndarray:
     """A sample with all pieces roughly right but one."""
     sample = disturbed(true, 8, 0.04, seed)
-    sample[wrong] = motion(np.random.default_rng(seed), 150, 0.8) @ sample[wrong]
+    sample[wrong] = random_motion_of_size(np.random.default_rng(seed), 150, 0.8) @ sample[wrong]
     return sample
 
 
@@ -74,7 +75,7 @@ def test_samples_are_also_refined_as_they_are(monkeypatch):
     monkeypatch.setattr(sys.modules["eda.assembly.search.candidates"], "find_joints", lambda *given: [])
     ours, other = slices(3, DENSITY), slices(6, DENSITY, seed=4)[4]
     evidence, true = taken_apart([*ours, other])
-    true[3] = motion(np.random.default_rng(3), 90, 0.2) @ true[0]
+    true[3] = random_motion_of_size(np.random.default_rng(3), 90, 0.2) @ true[0]
     best = rank(evidence, disturbed(true, 4, 0.03)[None], SAMPLED)[0]
     assert best.unplaced == [3]
     assert errors(best.poses[:3], true[:3])[0] < 2
@@ -92,7 +93,7 @@ def test_moving_the_samples_changes_nothing():
     evidence, true = taken_apart(slices(3, DENSITY))
     samples = np.stack([half_right(true, 0, 1), half_right(true, 2, 2)])
     rng = np.random.default_rng(0)
-    moved = np.stack([motion(rng, 120, 3.0) @ sample for sample in samples])
+    moved = np.stack([random_motion_of_size(rng, 120, 3.0) @ sample for sample in samples])
     here, there = rank(evidence, samples, SAMPLED), rank(evidence, moved, SAMPLED)
     assert there[0].score == pytest.approx(here[0].score, abs=0.02)
     assert errors(there[0].poses, here[0].poses)[0] < 0.5
@@ -172,7 +173,7 @@ def test_rigid_groups_that_cannot_be_are_refused(rigid):
 
 def test_samples_that_agree_support_a_candidate():
     evidence, true = taken_apart(slices(2, DENSITY))
-    far = motion(np.random.default_rng(1), 170, 3.0)
+    far = random_motion_of_size(np.random.default_rng(1), 170, 3.0)
     samples = np.stack([disturbed(true, 5, 0.02, seed) for seed in range(3)] + [np.stack([true[0], far])])
     best = rank(evidence, samples, SAMPLED)[0]
     assert solved(best, true)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from support.sliced_block import disturbed, errors, motion, slices, taken_apart
+from support.rigid_motions import random_motion_of_size
+from support.sliced_block import disturbed, errors, slices, taken_apart
 
 from eda import InputError
 from eda.assembly import Evidence, Fragment, RefineConfig, ScanContact, refine, score_assemblies
@@ -50,7 +51,7 @@ def test_samples_do_not_see_each_other():
 def test_a_motion_of_the_whole_moves_the_result_with_it():
     evidence, true = taken_apart(slices(2, DENSITY))
     start = disturbed(true, 10, 0.05)[None]
-    whole = motion(np.random.default_rng(5), 77, 2.0)
+    whole = random_motion_of_size(np.random.default_rng(5), 77, 2.0)
     np.testing.assert_allclose(refine(evidence, whole @ start), whole @ refine(evidence, start), atol=1e-6)
 
 

@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.dataset_files import acted, random_motion, write_sequence
+from support.dataset_files import write_sequence
+from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda.data.readers.kitti import Kitti, read_frames
 from eda.errors import InputError
@@ -24,7 +25,7 @@ def road(rng: np.random.Generator) -> tuple[list[np.ndarray], list[np.ndarray], 
     # Half a metre apart at least, so that the grid keeps every one.
     cells = np.stack(np.meshgrid(*[np.arange(0, 12, 3.0)] * 3), axis=-1).reshape(-1, 3)
     landmarks = [cells + pose[:3, 3] + rng.uniform(0, 1, (len(cells), 3)) for pose in poses]
-    return poses, landmarks, random_motion(rng)
+    return poses, landmarks, random_motion_in_box(rng)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def world():
 @pytest.fixture
 def root(tmp_path, world):
     poses, landmarks, tr = world
-    scans = [acted(np.linalg.inv(pose @ tr), seen) for pose, seen in zip(poses, landmarks, strict=True)]
+    scans = [transform_points(np.linalg.inv(pose @ tr), seen) for pose, seen in zip(poses, landmarks, strict=True)]
     write_sequence(tmp_path, "00", poses, scans, tr)
     write_sequence(tmp_path, "09", poses[:6], scans[:6], tr)
     return tmp_path

@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from support.dataset_files import acted, random_motion, real_data, share_near
+from support.dataset_files import real_data, share_near
+from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda.data.readers.kitti_pack import KittiPack
 from eda.errors import InputError
@@ -16,11 +17,11 @@ def case(tmp_path):
     rng = np.random.default_rng(2)
     cells = np.stack(np.meshgrid(*[np.arange(0, 9, 3.0)] * 3), axis=-1).reshape(-1, 3)
     world = cells + rng.uniform(0, 1, cells.shape)
-    poses = {f"{k:06d}.npy": random_motion(rng, 20) for k in range(3)}
+    poses = {f"{k:06d}.npy": random_motion_in_box(rng, 20) for k in range(3)}
     folder = tmp_path / "case_a"
     folder.mkdir()
     for name, pose in poses.items():
-        np.save(folder / name, acted(np.linalg.inv(pose), world).astype(np.float32))
+        np.save(folder / name, transform_points(np.linalg.inv(pose), world).astype(np.float32))
     wrong = {name: np.eye(4).tolist() for name in poses}
     right = {name: pose.tolist() for name, pose in poses.items()}
     (folder / "poses.json").write_text(json.dumps({"unit": "metre", "poses": wrong, "poses_icp_refined": right}))

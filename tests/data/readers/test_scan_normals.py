@@ -6,15 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.dataset_files import (
-    acted,
-    random_motion,
-    write_fragment,
-    write_fragment_pack,
-    write_info,
-    write_pickle,
-    write_sequence,
-)
+from support.dataset_files import write_fragment, write_fragment_pack, write_info, write_pickle, write_sequence
+from support.rigid_motions import random_motion_in_box, transform_points
 from typer.testing import CliRunner
 
 import eda.cli
@@ -30,9 +23,9 @@ def corner_of_a_room(seed: int, size: float) -> np.ndarray:
 def two_views(size: float, apart: float = 0.0) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Two clouds, each in a frame of its own, and the motions (4, 4) that bring them into one."""
     rng = np.random.default_rng(0)
-    poses = [random_motion(rng) for _ in range(2)]
+    poses = [random_motion_in_box(rng) for _ in range(2)]
     scene = [corner_of_a_room(seed, size) + np.array([apart * seed, 0, 0]) for seed in range(2)]
-    return [acted(np.linalg.inv(pose), cloud) for pose, cloud in zip(poses, scene, strict=True)], poses
+    return [transform_points(np.linalg.inv(pose), cloud) for pose, cloud in zip(poses, scene, strict=True)], poses
 
 
 def threedmatch(root: Path) -> str:

@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from support.dataset_files import acted, random_motion, write_blocks, write_fragment, write_info, write_pickle
+from support.dataset_files import write_blocks, write_fragment, write_info, write_pickle
+from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda.data.readers.threedmatch import ThreeDMatch, ThreeDZeroMatch, overlap_share, read_gt_info, read_gt_log
 from eda.data.source import LeftOut
@@ -28,13 +29,13 @@ def in_scene(number: int) -> np.ndarray:
 @pytest.fixture
 def poses():
     rng = np.random.default_rng(3)
-    return [random_motion(rng) for _ in STARTS]
+    return [random_motion_in_box(rng) for _ in STARTS]
 
 
 @pytest.fixture
 def root(tmp_path, poses):
     for k, pose in enumerate(poses):
-        points = acted(np.linalg.inv(pose), in_scene(k))
+        points = transform_points(np.linalg.inv(pose), in_scene(k))
         # Both of torch's formats, and an array or a tensor.
         write_fragment(tmp_path / f"test/{SCENE}/cloud_bin_{k}.pth", points, _use_new_zipfile_serialization=k % 2 == 0)
         write_info(tmp_path / f"test/{SCENE}/cloud_bin_{k}.info.txt", pose)
@@ -89,7 +90,7 @@ def test_both_lists_bring_the_source_to_the_target(root, poses, layout):
 def test_the_target_does_not_move(root, poses):
     write_pickle(root / "3DMatch.pkl", predator(poses, [(1, 0)]))
     target = ThreeDMatch(root)[0].clouds()[1]
-    own = acted(np.linalg.inv(poses[0]), in_scene(0))
+    own = transform_points(np.linalg.inv(poses[0]), in_scene(0))
     np.testing.assert_allclose(target - target[0], own - own[0], atol=1e-5)
 
 
@@ -139,7 +140,7 @@ def test_fragments_are_thinned_on_the_grid(root, poses):
 
 
 def test_a_tensor_is_a_fragment_too(root, poses):
-    points = torch.from_numpy(acted(np.linalg.inv(poses[0]), in_scene(0)))
+    points = torch.from_numpy(transform_points(np.linalg.inv(poses[0]), in_scene(0)))
     torch.save(points, root / f"test/{SCENE}/cloud_bin_0.pth")
     write_pickle(root / "3DMatch.pkl", predator(poses, [(1, 0)]))
     assert_assembled(ThreeDMatch(root)[0], (1, 0))

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
-from support.dataset_files import acted, random_motion, real_data, share_near, write_fragment_pack
+from support.dataset_files import real_data, share_near, write_fragment_pack
+from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda.data.readers.threedmatch_pack import ThreeDMatchPack
 from eda.errors import InputError
@@ -24,8 +25,8 @@ def scene():
 @pytest.fixture
 def fragments(tmp_path, scene):
     rng = np.random.default_rng(1)
-    poses = [random_motion(rng) for _ in scene]
-    clouds = [acted(np.linalg.inv(pose), cloud) for pose, cloud in zip(poses, scene, strict=True)]
+    poses = [random_motion_in_box(rng) for _ in scene]
+    clouds = [transform_points(np.linalg.inv(pose), cloud) for pose, cloud in zip(poses, scene, strict=True)]
     motion = np.linalg.inv(poses[0]) @ poses[1]
     rows = [{"src": 1, "tgt": 0, "T": motion[:3].ravel().tolist(), "overlap": 0.7}]
     write_fragment_pack(tmp_path, NAMES, clouds, poses, {"3DMatch": rows, "3DLoMatch": []})
@@ -67,8 +68,8 @@ def test_normals_are_estimated_before_fragments_are_thinned_and_turn_with_them(t
     """Points of a plane have its normal, whatever the frame that the fragment was stored in."""
     rng = np.random.default_rng(3)
     plane = np.column_stack([rng.uniform(0, 1, (500, 2)), np.zeros(500)])
-    poses = [random_motion(rng) for _ in range(2)]
-    clouds = [acted(np.linalg.inv(pose), plane) for pose in poses]
+    poses = [random_motion_in_box(rng) for _ in range(2)]
+    clouds = [transform_points(np.linalg.inv(pose), plane) for pose in poses]
     row = {"src": 1, "tgt": 0, "T": (np.linalg.inv(poses[0]) @ poses[1])[:3].ravel().tolist(), "overlap": 1.0}
     write_fragment_pack(tmp_path, NAMES[:2], clouds, poses, {"3DMatch": [row]})
     assert ThreeDMatchPack(tmp_path, neighbors=0)[0].normals is None

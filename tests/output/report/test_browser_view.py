@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.lumpy_shapes import lumpy_cloud
-from support.reports import HOSTILE, alternative_of, rigid
+from support.reports import HOSTILE, alternative_of
+from support.rigid_motions import rigid_motions
 
 from eda.output.report import Report, ReportPiece, write_report
 from eda.render.colors import FOREIGN, PIECES, confidence_colors
@@ -38,7 +39,7 @@ CONFIDENCE = np.array([0.0, 1.0, 0.55])
 
 
 def placed(places: np.ndarray) -> np.ndarray:
-    return rigid(np.broadcast_to(np.eye(3), (len(places), 3, 3)), places)
+    return rigid_motions(np.broadcast_to(np.eye(3), (len(places), 3, 3)), places)
 
 
 def blobs() -> Report:
