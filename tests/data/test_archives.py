@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from support.data_files import write_compressed
+from support.dataset_files import write_compressed
 
 from eda.data import archives, open_examples
 from eda.data.archives import read_npy, read_npz

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import trimesh
 from PIL import Image
-from support.data_files import write_fragment
-from support.one_piece import FACES, POINTS, VERTICES
+from support.dataset_files import write_fragment
+from support.single_piece_files import FACES, POINTS, VERTICES
 
 from eda.data import open_examples
 from eda.data.piece_files import read_pieces

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
-from support.one_piece import FACES, POINTS, VERTICES, one
+from support.single_piece_files import FACES, POINTS, VERTICES, one
 
 from eda.data.fracture import open_meshes
 from eda.data.piece_files import laser_scans, read_pieces, scan_process
