@@ -82,14 +82,3 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "open", refuse)
     with pytest.raises(InputError, match=r"a\.ply.*Permission denied"):
         read_pieces([tmp_path])
-
-
-def test_a_file_that_is_given_twice_is_refused(tmp_path):
-    """By itself, through its folder, or through a link."""
-    for name in ("a.xyz", "b.xyz"):
-        np.savetxt(tmp_path / name, np.random.default_rng(0).normal(size=(20, 3)))
-    (tmp_path / "linked").symlink_to(tmp_path)
-    assert len(read_pieces([tmp_path])) == 2
-    for twice in ([tmp_path, tmp_path], [tmp_path, tmp_path / "b.xyz"], [tmp_path, tmp_path / "linked" / "a.xyz"]):
-        with pytest.raises(InputError, match="given twice"):
-            read_pieces(twice)

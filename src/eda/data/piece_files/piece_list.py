@@ -21,24 +21,12 @@ def read_pieces(paths: Sequence[str | Path]) -> list[PieceFile]:
 
     A file may hold several. Raises `InputError`, which names the file, for what cannot be a piece.
     """
-    files = [file for path in paths for file in _files_at(Path(path))]
-    _check_given_once(files)
-    pieces = [piece for file in files for piece in read_file(file)]
+    pieces = [piece for path in paths for file in _files_at(Path(path)) for piece in read_file(file)]
     if not pieces:
         raise InputError(f"no pieces: give files ({list_endings()}), or folders of them")
     for piece in pieces:
         check_piece(piece)
     return _with_distinct_names(pieces)
-
-
-def _check_given_once(files: Sequence[Path]) -> None:
-    """Raises `InputError` for a file that is there twice, by itself or through its folder."""
-    places: set[Path] = set()
-    for file in files:
-        place = file.resolve()
-        if place in places:
-            raise InputError(f"{file}: given twice; name each file, or the folder that it is in, once")
-        places.add(place)
 
 
 @np.errstate(invalid="ignore", over="ignore")  # in the numbers of a damaged file, which are checked once they are read
