@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from support.closeness import assert_near
-from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces, two_puzzles
 from support.oracles import haar_rotations, stirred, twist_matrix
 from support.rigid_motions import random_se3
 from torch import Tensor
@@ -38,11 +38,6 @@ def model_of(variant: str = "degree 2", **options: object) -> Eda:
 
 def real(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
-
-
-def two_puzzles(normals: bool = True) -> Pieces:
-    """One of 3 pieces and one of 2."""
-    return Pieces.collate([lumpy_pieces(3, 24, normals=normals), lumpy_pieces(2, 30, seed=1, normals=normals)])
 
 
 def times_of(pieces: Pieces) -> Tensor:
@@ -284,7 +279,7 @@ def test_missing_normals_are_an_input_error(normals):
 
 def test_a_network_without_normals_takes_pieces_with_and_without():
     model, poses = model_of("no normals"), random_se3(5, spread=0.7)
-    with_normals, without = (evaluated(model, two_puzzles(normals), poses) for normals in (True, False))
+    with_normals, without = (evaluated(model, two_puzzles(normals=normals), poses) for normals in (True, False))
     assert_near_in_nonzero_rows(with_normals, without, 1e-14)
 
 
