@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, poses_of
-from support.user_clouds import GEOREFERENCED, clouds_of, normals_of, two_puzzles
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, two_puzzles
+from support.rigid_motions import random_se3
+from support.user_clouds import GEOREFERENCED, clouds_of, normals_of
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle
 
@@ -98,25 +99,25 @@ def test_a_bad_batch_is_an_input_error(name):
 
 @pytest.mark.parametrize("change", ["points", "sizes", "counts"])
 def test_numbers_that_do_not_add_up_are_an_input_error(change):
-    pieces = two_puzzles()
+    pieces = two_puzzles(10, 14)
     with pytest.raises(InputError, match="add up"):
         dataclasses.replace(pieces, **{change: getattr(pieces, change)[:-1]})
 
 
 def test_points_of_wrong_shape_are_an_input_error():
-    pieces = two_puzzles()
+    pieces = two_puzzles(10, 14)
     with pytest.raises(InputError, match="shape"):
         dataclasses.replace(pieces, points=pieces.points[:, :2])
 
 
 def test_permuting_across_puzzles_is_an_input_error():
     with pytest.raises(InputError, match="another puzzle"):
-        two_puzzles().permute(torch.tensor([0, 1, 3, 2, 4]))
+        two_puzzles(10, 14).permute(torch.tensor([0, 1, 3, 2, 4]))
 
 
 def test_an_order_that_is_no_permutation_is_an_input_error():
     with pytest.raises(InputError):
-        two_puzzles().permute(torch.tensor([0, 0, 1, 3, 4]))
+        two_puzzles(10, 14).permute(torch.tensor([0, 0, 1, 3, 4]))
 
 
 # -- poses that do not fit ---------------------------------------------------------------------------------
@@ -129,10 +130,10 @@ def model_of(**options: object) -> Eda:
 
 
 BAD_POSES = {
-    "too few": (lambda: poses_of(2), "3"),
-    "too many": (lambda: poses_of(4), "3"),
-    "a batch": (lambda: poses_of(3).reshape(1, 3), "3"),
-    "of another precision": (lambda: poses_of(3, dtype=torch.float32), "float32"),
+    "too few": (lambda: random_se3(2), "3"),
+    "too many": (lambda: random_se3(4), "3"),
+    "a batch": (lambda: random_se3(3).reshape(1, 3), "3"),
+    "of another precision": (lambda: random_se3(3).to(torch.float32), "float32"),
 }
 
 
@@ -161,7 +162,7 @@ def test_noise_that_does_not_fit_is_an_input_error(name):
 
 def test_poses_for_the_user_that_do_not_fit_are_an_input_error():
     with pytest.raises(InputError):
-        lumpy_pieces(3, 10).to_user(poses_of(2))
+        lumpy_pieces(3, 10).to_user(random_se3(2))
 
 
 def test_pieces_of_another_precision_than_the_model_are_an_input_error():

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 from support.closeness import assert_near
-from support.lumpy_shapes import lumpy_pieces, lumpy_puzzle, poses_of
+from support.lumpy_shapes import lumpy_pieces, lumpy_puzzle, two_puzzles
 from support.oracles import haar_rotations
-from support.user_clouds import GEOREFERENCED, clouds_of, normals_of, two_puzzles
+from support.rigid_motions import random_se3
+from support.user_clouds import GEOREFERENCED, clouds_of, normals_of
 
 from eda import SE3, Pieces, Puzzle
 
@@ -72,7 +73,7 @@ def test_the_users_clouds_are_not_changed():
 
 def test_from_user_inverts_to_user():
     pieces = Pieces.collate([Pieces.from_clouds(clouds_of(3), dtype=torch.float64), lumpy_pieces(2, normals=False)])
-    poses = poses_of(5)
+    poses = random_se3(5)
     back, forth = pieces.from_user(pieces.to_user(poses)), pieces.to_user(pieces.from_user(poses))
     assert_near(back.matrix(), poses.matrix())
     assert_near(forth.matrix(), poses.matrix())
@@ -80,7 +81,7 @@ def test_from_user_inverts_to_user():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_users_frame_is_float64_both_ways(dtype):
-    pieces, poses = Pieces.from_clouds(clouds_of(3), dtype=dtype), poses_of(3, dtype=dtype)
+    pieces, poses = Pieces.from_clouds(clouds_of(3), dtype=dtype), random_se3(3).to(dtype)
     for converted in (pieces.to_user(poses), pieces.from_user(poses)):
         assert converted.rotation.dtype == converted.translation.dtype == torch.float64
 
@@ -98,7 +99,7 @@ def test_to_user_moves_the_users_points_as_the_poses_move_the_pieces():
     """The user's assembly is the assembly, in the user's unit; each puzzle has its own."""
     clouds = [*clouds_of(3), *[100 * cloud for cloud in clouds_of(2)]]
     pieces = Pieces.collate([Pieces.from_clouds(c, dtype=torch.float64) for c in (clouds[:3], clouds[3:])])
-    poses = poses_of(5)
+    poses = random_se3(5)
     moved = pieces.move(poses).points.split(pieces.sizes.tolist())
     users = pieces.to_user(poses)
     for i, cloud in enumerate(clouds):
@@ -108,7 +109,7 @@ def test_to_user_moves_the_users_points_as_the_poses_move_the_pieces():
 
 def test_to_user_takes_several_samples_at_once():
     pieces = Pieces.from_clouds(clouds_of(), dtype=torch.float64)
-    many = poses_of(6).reshape(2, 3)
+    many = random_se3(6).reshape(2, 3)
     for k in range(2):
         assert_near(pieces.to_user(many)[k].matrix(), pieces.to_user(many[k]).matrix())
 
@@ -122,7 +123,7 @@ def test_georeferenced_coordinates_keep_their_shape(dtype):
 
 def test_georeferenced_coordinates_are_assembled_exactly():
     clouds = [cloud + GEOREFERENCED for cloud in clouds_of()]
-    pieces, poses = Pieces.from_clouds(clouds, dtype=torch.float32), poses_of(3, dtype=torch.float32)
+    pieces, poses = Pieces.from_clouds(clouds, dtype=torch.float32), random_se3(3).to(torch.float32)
     users = pieces.to_user(poses)
     moved = pieces.move(poses).points.split(pieces.sizes.tolist())
     for i, cloud in enumerate(clouds):
@@ -193,7 +194,7 @@ def test_pieces_without_normals_collate():
 
 
 def test_permuted_moves_whole_pieces():
-    pieces, order = two_puzzles(), torch.tensor([2, 0, 1, 4, 3])
+    pieces, order = two_puzzles(10, 14), torch.tensor([2, 0, 1, 4, 3])
     permuted = pieces.permute(order)
     before, after = (p.points.split(p.sizes.tolist()) for p in (pieces, permuted))
     for i, source in enumerate(order.tolist()):
@@ -208,7 +209,7 @@ def test_permuted_moves_whole_pieces():
 
 
 def test_moved_moves_points_and_turns_normals():
-    pieces, poses = two_puzzles(), poses_of(5)
+    pieces, poses = two_puzzles(10, 14), random_se3(5)
     moved = pieces.move(poses)
     for row, piece in enumerate(pieces.piece_of_point.tolist()):
         R, t = poses.rotation[piece], poses.translation[piece]
@@ -217,17 +218,17 @@ def test_moved_moves_points_and_turns_normals():
 
 
 def test_moving_twice_is_moving_by_the_product():
-    pieces, g, h = two_puzzles(), poses_of(5), poses_of(5, seed=1)
+    pieces, g, h = two_puzzles(10, 14), random_se3(5), random_se3(5, seed=1)
     assert_near(pieces.move(g).move(h).points, pieces.move(h @ g).points)
 
 
 def test_the_centroid_moves_with_the_piece():
-    pieces, poses = two_puzzles(), poses_of(5)
+    pieces, poses = two_puzzles(10, 14), random_se3(5)
     assert_near(pieces.move(poses).centroids(), poses.translation)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_to_keeps_the_users_frame_in_float64(dtype):
-    pieces = two_puzzles().to(dtype=dtype)
+    pieces = two_puzzles(10, 14).to(dtype=dtype)
     assert pieces.points.dtype == pieces.normals.dtype == dtype
     assert pieces.centers.dtype == pieces.scales.dtype == torch.float64

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support.lumpy_shapes import TINY_NETWORK, lumpy_pieces, lumpy_puzzle, seeded
-from support.tiny_models import poses_of
+from support.rigid_motions import random_se3_batch
 
 from eda import SE3, Eda, EdaConfig, InputError, register_noise, register_solver
 from eda.flow import NOISES, SOLVERS, Solver, Table, integrate
@@ -23,7 +23,7 @@ class Constant:
 
     def __call__(self, pieces, noise_std, *, samples=1, generator=None) -> SE3:
         self.calls.append((noise_std, samples))
-        return SE3.stack([poses_of(pieces.num_pieces, dtype=pieces.points.dtype)] * samples)
+        return SE3.stack([random_se3_batch(pieces.num_pieces, dtype=pieces.points.dtype)] * samples)
 
 
 def test_a_noise_is_where_samples_start_and_what_training_draws():
@@ -32,7 +32,7 @@ def test_a_noise_is_where_samples_start_and_what_training_draws():
     model = Eda(EdaConfig(TINY_NETWORK, noise="constant", noise_std=0.7)).double()
     pieces = lumpy_pieces(3, 12)
     path = model.trajectory(pieces, 2, steps=1)
-    assert torch.equal(path.poses[0].matrix(), SE3.stack([poses_of(3)] * 2).matrix())
+    assert torch.equal(path.poses[0].matrix(), SE3.stack([random_se3_batch(3)] * 2).matrix())
     one, two = (model.loss(lumpy_puzzle(3, 12), draws=4, generator=seeded(seed)).rotation for seed in (0, 1))
     assert noise.calls == [(0.7, 2), (0.7, 4), (0.7, 4)]
     assert not torch.equal(one, two), "tau is still drawn"
@@ -48,7 +48,7 @@ def test_the_noise_is_part_of_the_file(tmp_path):
 
 
 def test_a_noise_of_another_shape_is_an_input_error():
-    register_noise("flat", lambda pieces, std, *, samples=1, generator=None: poses_of(pieces.num_pieces))
+    register_noise("flat", lambda pieces, std, *, samples=1, generator=None: random_se3_batch(pieces.num_pieces))
     model = Eda(EdaConfig(TINY_NETWORK, noise="flat")).double()
     with pytest.raises(InputError, match=r"noise 'flat' must return poses of shape \(2, 3\), but gave \(3,\)"):
         model.sample(lumpy_pieces(3, 12), 2)
@@ -83,7 +83,7 @@ def angle_after(solver: str, steps: int) -> float:
 
 def test_a_table_is_a_solver_of_its_order():
     register_solver("midpoint", Solver(MIDPOINT))
-    start = poses_of(2)
+    start = random_se3_batch(2)
     end = integrate(constant_twist, start, solver="midpoint", steps=3).final
     torch.testing.assert_close(end.matrix(), (SE3.exp(constant_twist(start, None)) @ start).matrix())
     coarse, fine = (abs(angle_after("midpoint", steps) - 1 / 3) for steps in (4, 8))

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 from support.closeness import assert_near
-from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, poses_of, seeded
+from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_pieces, lumpy_puzzle, seeded, two_puzzles
 from support.oracles import stirred
+from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
@@ -32,10 +33,6 @@ def model_of(variant: str = "as it is", **options: object) -> Eda:
     return stirred(Eda(EdaConfig(replace(TINY_NETWORK, break_head=True, **VARIANTS[variant]), **options)))
 
 
-def two_puzzles() -> Pieces:
-    return Pieces.collate([lumpy_pieces(3, 24), lumpy_pieces(2, 30, seed=1)])
-
-
 # -- the head ----------------------------------------------------------------------------------------------
 
 
@@ -50,7 +47,7 @@ def test_the_answer_differs_from_point_to_point(variant):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_answer_does_not_depend_on_poses(variant, seed):
     model, pieces = model_of(variant), two_puzzles()
-    assert_near(model.break_probability(pieces.move(poses_of(5, seed))), model.break_probability(pieces))
+    assert_near(model.break_probability(pieces.move(random_se3(5, seed))), model.break_probability(pieces))
 
 
 @in_all_variants
@@ -156,7 +153,7 @@ def test_the_head_teaches_the_encoder():
 
 
 def test_where_chooses_motion_by_motion():
-    a, b = poses_of(4, 0), poses_of(4, 1)
+    a, b = random_se3(4, 0), random_se3(4, 1)
     chosen = a.where(torch.tensor([True, False, False, True]), b)
     for i, source in enumerate([a, b, b, a]):
         assert torch.equal(chosen.matrix()[i], source.matrix()[i])
@@ -167,13 +164,13 @@ PUZZLE = torch.tensor([0, 0, 0, 1, 1, 1])
 
 
 def test_a_piece_that_does_not_belong_stays_where_it_is():
-    path = Path.generated_by(poses_of(6, 0), poses_of(6, 1), PUZZLE, 2, OWN)
+    path = Path.generated_by(random_se3(6, 0), random_se3(6, 1), PUZZLE, 2, OWN)
     assert_near(path.twist[~OWN], torch.zeros(2, 6, dtype=torch.float64))
-    assert_near(path.at(torch.full((6,), 0.7).double())[~OWN].matrix(), poses_of(6, 0)[~OWN].matrix())
+    assert_near(path.at(torch.full((6,), 0.7).double())[~OWN].matrix(), random_se3(6, 0)[~OWN].matrix())
 
 
 def test_the_others_go_as_if_it_were_not_there():
-    noise, solution = poses_of(6, 0), poses_of(6, 1)
+    noise, solution = random_se3(6, 0), random_se3(6, 1)
     mixed = Path.generated_by(noise, solution, PUZZLE, 2, OWN)
     alone = Path.generated_by(noise[OWN], solution[OWN], PUZZLE[OWN], 2)
     assert_near(mixed.target[OWN].matrix(), alone.target.matrix())
@@ -190,7 +187,7 @@ def mixed_puzzle() -> tuple[Puzzle, Tensor]:
 @pytest.mark.parametrize("variant", ["as it is", "encoder without time"])
 def test_the_place_of_a_piece_that_does_not_belong_does_not_change_the_loss(variant):
     model, (puzzle, own) = model_of(variant), mixed_puzzle()
-    elsewhere = Puzzle(puzzle.pieces, puzzle.solution.where(own, poses_of(6, 5)))
+    elsewhere = Puzzle(puzzle.pieces, puzzle.solution.where(own, random_se3(6, 5)))
     losses = [
         model.loss(p, draws=3, labels=Labels(own=mask), generator=seeded())
         for p, mask in [(puzzle, own), (elsewhere, own), (puzzle, None), (elsewhere, None)]

@@ -28,7 +28,7 @@ def small_model(*, time_in_encoder: bool = True, **options) -> Eda:
     return Eda(EdaConfig(network=network, **options)).double()
 
 
-def two_puzzles() -> Puzzle:
+def two_solved_puzzles() -> Puzzle:
     return Puzzle.collate([lumpy_puzzle(n, 16, seed=n) for n in COUNTS])
 
 
@@ -65,7 +65,7 @@ def model_loss(model: Eda, puzzle: Puzzle, seed: int, **options) -> Loss:
 @with_seeds
 def test_is_the_frobenius_norm_of_matrices(seed):
     """|v_X(h) - dh/dtau|_F^2 with 4 x 4 matrices and a difference quotient, per puzzle, then averaged."""
-    model, puzzle = small_model(), two_puzzles()
+    model, puzzle = small_model(), two_solved_puzzles()
     noise, tau = (values[0] for values in draws_of(model, puzzle, 1, seed))
     each = tau.repeat_interleave(torch.tensor(COUNTS))
     path, step = Path.generated_by(noise, puzzle.solution, puzzle.pieces.puzzle_of_piece, 2), 1e-5
@@ -93,7 +93,7 @@ def test_by_hand(weight):
 
 @pytest.mark.parametrize("weight", [0.3, 4.0])
 def test_model_uses_the_translation_weight_of_its_config(weight):
-    plain, weighted = (model_loss(small_model(translation_weight=w), two_puzzles(), 0) for w in (1.0, weight))
+    plain, weighted = (model_loss(small_model(translation_weight=w), two_solved_puzzles(), 0) for w in (1.0, weight))
     torch.testing.assert_close(weighted.total, plain.total + (weight - 1) * plain.translation)
 
 
@@ -132,7 +132,7 @@ def test_loss_of_a_batch_is_the_mean_over_its_puzzles():
 @pytest.mark.parametrize("time_in_encoder", [False, True])
 @pytest.mark.parametrize("draws", [1, 3])
 def test_several_draws_are_the_mean_of_single_ones(draws, time_in_encoder):
-    model, puzzle = small_model(time_in_encoder=time_in_encoder), two_puzzles()
+    model, puzzle = small_model(time_in_encoder=time_in_encoder), two_solved_puzzles()
     noise, tau = draws_of(model, puzzle, draws, seed=5)
     single = [loss_of_draw(model, puzzle, noise[k], tau[k]) for k in range(draws)]
     together = model_loss(model, puzzle, 5, draws=draws)
@@ -143,7 +143,7 @@ def test_several_draws_are_the_mean_of_single_ones(draws, time_in_encoder):
 
 @pytest.mark.parametrize("sampler", TAU_SAMPLERS)
 def test_the_generator_decides_every_draw(sampler):
-    model, puzzle = small_model(tau_sampler=sampler), two_puzzles()
+    model, puzzle = small_model(tau_sampler=sampler), two_solved_puzzles()
     before = torch.random.get_rng_state()
     first, again, other = (model_loss(model, puzzle, seed).total for seed in (1, 1, 2))
     assert torch.equal(first, again)
@@ -152,7 +152,7 @@ def test_the_generator_decides_every_draw(sampler):
 
 
 def test_a_pyramid_made_before_gives_the_same_loss():
-    model, puzzle = small_model(), two_puzzles()
+    model, puzzle = small_model(), two_solved_puzzles()
     prepared = model_loss(model, puzzle, 3, pyramid=model.pyramid(puzzle.pieces))
     torch.testing.assert_close(prepared.total, model_loss(model, puzzle, 3).total)
 
@@ -167,7 +167,7 @@ def model() -> Eda:
 
 @pytest.fixture(scope="module")
 def puzzle() -> Puzzle:
-    return two_puzzles()
+    return two_solved_puzzles()
 
 
 def noise_of(seed: int) -> SE3:

@@ -9,7 +9,8 @@ from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import TINY_NETWORK, lumpy_puzzle, seeded
 from support.matching_networks import CASES, field_of, known, proposed, ragged
 from support.oracles import haar_rotations
-from support.soft_matches import MATCHED, model_of, of_both_kinds, piece_alone, poses_of, puzzle_of, times_of
+from support.rigid_motions import random_se3
+from support.soft_matches import MATCHED, model_of, of_both_kinds, piece_alone, puzzle_of, times_of
 from torch import nn
 
 from eda import SE3, Eda, EdaConfig, InputError, Pieces, Puzzle, load
@@ -34,7 +35,7 @@ in_all_cases = pytest.mark.parametrize("case", CASES)
 def test_the_field_of_moved_pieces_is_the_field_moved(case):
     """v_hX(g h^-1) = v_X(g) h^-1 for all h in SE(3)^N."""
     model, pieces, g, field = known(case)
-    h = poses_of(10, seed=1, spread=3.0)
+    h = random_se3(10, seed=1, spread=3.0)
     assert_near_and_nonzero(field_of(model, pieces.move(h), g @ h.inverse()), field @ h.inverse().matrix(), 1e-7)
 
 
@@ -103,7 +104,7 @@ def test_a_velocity_sees_where_pieces_are_and_the_time_of_its_own_puzzle_only():
 @of_both_kinds
 @torch.no_grad()
 def test_arrangements_are_made_from_the_matching_with_the_centres_of_pieces_once_for_all_times(complementary):
-    model, pieces = model_of(complementary=complementary), Pieces.collate(ragged()).move(poses_of(10, 7))
+    model, pieces = model_of(complementary=complementary), Pieces.collate(ragged()).move(random_se3(10, 7, spread=0.7))
     early, late = (
         model.network.encode(model.pyramid(pieces), torch.full((3,), tau, dtype=torch.float64)).arrangements
         for tau in (0.1, 0.9)
@@ -152,7 +153,7 @@ def test_the_smallest_pieces_have_finite_velocities_and_gradients(complementary,
     pieces = Pieces.from_clouds([c.numpy() for c in sizes], [n.numpy() for n in normals], dtype=dtype)
     assert pieces.sizes.tolist() == [4, 4, 4]
     tokens = model.network.encode(model.pyramid(pieces), None)
-    velocity = model.network.relate(tokens, poses_of(3).to(dtype), torch.tensor([0.4], dtype=dtype))
+    velocity = model.network.relate(tokens, random_se3(3, spread=0.7).to(dtype), torch.tensor([0.4], dtype=dtype))
     assert velocity.isfinite().all()
     assert velocity.abs().amax(1).min() > 1e-3
     loss = model.loss(Puzzle(pieces, puzzle.solution.to(dtype)), generator=seeded())
@@ -164,7 +165,7 @@ def test_the_smallest_pieces_have_finite_velocities_and_gradients(complementary,
 @of_both_kinds
 def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(complementary):
     model, alone, pair = model_of(complementary=complementary), piece_alone(40), puzzle_of([60, 50, 44])
-    both, poses = Pieces.collate([alone, pair]), poses_of(4)
+    both, poses = Pieces.collate([alone, pair]), random_se3(4, spread=0.7)
     field = field_of(model, both, poses)
     assert_near_and_nonzero(field[1:], field_of(model, pair, poses[1:], times_of(both)[1:]), 1e-9)
     assert_near_and_nonzero(field[:1], field_of(model, alone, poses[:1], times_of(both)[:1]), 1e-9)
@@ -172,10 +173,10 @@ def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(comp
     nn.init.constant_(mute.network.motions.none, 400.0)
     assert_near_and_nonzero(field[:1], field_of(mute, alone, poses[:1], times_of(both)[:1]), 1e-9)
     for pieces, count in ((alone, 1), (both, 4)):
-        loss = model.loss(Puzzle(pieces, poses_of(count, 3)), draws=2, generator=seeded())
+        loss = model.loss(Puzzle(pieces, random_se3(count, 3, spread=0.7)), draws=2, generator=seeded())
         assert torch.stack([loss.total, loss.rotation, loss.matches, loss.motions]).isfinite().all()
         loss.total.backward()
-    lonely = model.loss(Puzzle(alone, poses_of(1, 3)), generator=seeded())
+    lonely = model.loss(Puzzle(alone, random_se3(1, 3, spread=0.7)), generator=seeded())
     assert lonely.motions == 0
 
 
@@ -185,7 +186,7 @@ def test_a_piece_alone_goes_as_the_rest_says_and_its_companions_do_not_mind(comp
 @of_both_kinds
 @torch.no_grad()
 def test_a_network_without_normals_takes_pieces_with_and_without_and_sees_no_difference(complementary):
-    model, poses = model_of(normals="absent", complementary=complementary), poses_of(3)
+    model, poses = model_of(normals="absent", complementary=complementary), random_se3(3, spread=0.7)
     bare, other = (puzzle_of([60, 50, 41], normals=normals) for normals in (False, True))
     assert_near_and_nonzero(field_of(model, other, poses), field_of(model, bare, poses), 1e-12)
     with pytest.raises(InputError, match="normals"):
@@ -194,7 +195,7 @@ def test_a_network_without_normals_takes_pieces_with_and_without_and_sees_no_dif
 
 def single(complementary: bool = True) -> tuple[Eda, Pieces, SE3]:
     model, pieces = model_of(complementary=complementary).float(), puzzle_of([60, 50, 44]).to(dtype=torch.float32)
-    return model, pieces, poses_of(3).to(torch.float32)
+    return model, pieces, random_se3(3, spread=0.7).to(torch.float32)
 
 
 @of_both_kinds
@@ -225,7 +226,7 @@ def test_a_model_that_matches_comes_back_from_its_file(tmp_path, complementary):
     model.save(tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
     assert again.config == model.config
-    pieces, poses = puzzle_of([60, 50, 40]).to(dtype=torch.float32), poses_of(3).to(torch.float32)
+    pieces, poses = puzzle_of([60, 50, 40]).to(dtype=torch.float32), random_se3(3, spread=0.7).to(torch.float32)
     assert torch.equal(again.velocity(pieces, poses, 0.4), model.velocity(pieces, poses, 0.4))
 
 

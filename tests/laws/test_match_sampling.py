@@ -7,7 +7,8 @@ import torch
 from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import lumpy_puzzle, seeded
 from support.matching_networks import COMPLEMENTARY, known, ragged
-from support.soft_matches import model_of, of_both_kinds, poses_of, puzzle_of, times_of
+from support.rigid_motions import random_se3
+from support.soft_matches import model_of, of_both_kinds, puzzle_of, times_of
 
 from eda import Eda, Pieces
 
@@ -32,7 +33,7 @@ def bold(boldness: float, by_weight: bool = False, **settings: object) -> Eda:
 )
 @torch.no_grad()
 def test_samples_are_drawn_as_boldly_as_is_set(sizes, settings):
-    pieces, noise = puzzle_of(sizes), poses_of(2 * len(sizes)).reshape(2, -1)
+    pieces, noise = puzzle_of(sizes), random_se3(2 * len(sizes), spread=0.7).reshape(2, -1)
     found = [
         bold(*how, **settings).sample(pieces, 2, noise=noise, steps=2, solver="rk1").matrix()
         for how in ((0.8,), (1.2,), (1.2, True), (100.0,), (100.0, True))
@@ -65,7 +66,7 @@ def test_samples_at_any_times_are_those_of_one_at_a_time():
     """One field, called at equal times, at other equal ones, at different ones, and at the first again."""
     model, pieces = model_of(**COMPLEMENTARY), Pieces.collate(ragged()[:2])
     field, N = model.field(pieces, samples=3), pieces.num_pieces
-    poses, together = poses_of(3 * N), times_of(pieces).repeat(3, 1)
+    poses, together = random_se3(3 * N, spread=0.7), times_of(pieces).repeat(3, 1)
     apart = torch.rand(3, 2, generator=seeded(), dtype=torch.float64)
     for tau in (together, 1 - together, apart, together):
         with torch.no_grad():
@@ -76,7 +77,7 @@ def test_samples_at_any_times_are_those_of_one_at_a_time():
 
 def test_assemblies_of_one_call_are_those_of_one_at_a_time():
     model, pieces = model_of(5.0), puzzle_of([60, 71, 48])
-    noise = poses_of(9).reshape(3, 3)
+    noise = random_se3(9, spread=0.7).reshape(3, 3)
     together = model.sample(pieces, 3, noise=noise, steps=2).matrix()
     for k in range(3):
         assert_near_and_nonzero(together[k], model.sample(pieces, noise=noise[k : k + 1], steps=2).matrix()[0], 1e-7)
@@ -96,7 +97,7 @@ def test_three_pieces_are_sampled_to_finite_poses(complementary, dtype):
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_pins_may_leave_one_piece_or_two(count):
-    model, pieces, pins = model_of(), puzzle_of([60, 50, 55][:count]), poses_of(2)
+    model, pieces, pins = model_of(), puzzle_of([60, 50, 55][:count]), random_se3(2, spread=0.7)
     found = model.sample(pieces, 2, pins={0: pins[0], 1: pins[1]}, steps=2, generator=seeded())
     assert_near_and_nonzero(found[1, :2].matrix(), pins.matrix())
     assert found.isfinite()

@@ -7,7 +7,8 @@ import torch
 from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, lumpy_puzzle, seeded
 from support.matching_networks import matched, proposed, ragged
-from support.soft_matches import drawn, model_of, of_both_kinds, poses_of, times_of
+from support.rigid_motions import random_se3
+from support.soft_matches import drawn, model_of, of_both_kinds, times_of
 from torch import Tensor
 
 from eda import Eda, EdaConfig, InputError, Pieces, Puzzle
@@ -96,7 +97,7 @@ def test_places_are_learned_from_matches_alone_and_arrangements_from_judgements_
 @of_both_kinds
 def test_the_velocity_teaches_every_part_of_what_weighs(complementary):
     model, pieces = model_of(complementary=complementary), Pieces.collate(ragged())
-    out = model.network(model.pyramid(pieces), poses_of(10), times_of(pieces))
+    out = model.network(model.pyramid(pieces), random_se3(10, spread=0.7), times_of(pieces))
     names, parameters = zip(*model.network.motions.named_parameters(), strict=True)
     gradients = torch.autograd.grad((out * drawn(10, 6)).sum(), parameters)
     assert [n for n, g in zip(names, gradients, strict=True) if not g.abs().max() > 1e-10] == []

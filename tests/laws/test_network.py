@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 from support.closeness import assert_near
-from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
+from support.lumpy_shapes import lumpy_cloud, lumpy_pieces, two_puzzles
 from support.oracles import haar_rotations, stirred, twist_matrix
+from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, InputError, NetworkConfig, Pieces
@@ -37,17 +38,6 @@ def model_of(variant: str = "degree 2", **options: object) -> Eda:
 
 def real(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
-
-
-def two_puzzles(normals: bool = True) -> Pieces:
-    """One of 3 pieces and one of 2."""
-    return Pieces.collate([lumpy_pieces(3, 24, normals=normals), lumpy_pieces(2, 30, seed=1, normals=normals)])
-
-
-def poses_of(count: int, seed: int = 0, spread: float = 0.7) -> SE3:
-    generator = torch.Generator().manual_seed(seed)
-    places = spread * torch.randn(count, 3, generator=generator, dtype=torch.float64)
-    return SE3(haar_rotations(count, seed), places)
 
 
 def times_of(pieces: Pieces) -> Tensor:
@@ -89,7 +79,7 @@ EYE = torch.eye(3, dtype=torch.float64)
 @in_all_variants
 def test_f_turns_with_the_whole(variant):
     model, pieces, R = model_of(variant), two_puzzles(), haar_rotations(1, 9)[0]
-    placed = pieces.move(poses_of(5))
+    placed = pieces.move(random_se3(5, spread=0.7))
     expected = turned_twists(directly(model, placed), R)
     assert_near_in_nonzero_rows(directly(model, placed.move(whole(R, ZERO, 5))), expected)
 
@@ -97,21 +87,21 @@ def test_f_turns_with_the_whole(variant):
 @in_all_variants
 def test_f_does_not_see_translations_of_the_whole(variant):
     model, pieces = model_of(variant), two_puzzles()
-    placed = pieces.move(poses_of(5))
+    placed = pieces.move(random_se3(5, spread=0.7))
     far = placed.move(whole(EYE, real(3.0, -7.0, 2.0), 5))
     assert_near_in_nonzero_rows(directly(model, far), directly(model, placed))
 
 
 @in_all_variants
 def test_f_follows_the_order_of_pieces(variant):
-    model, placed = model_of(variant), two_puzzles().move(poses_of(5))
+    model, placed = model_of(variant), two_puzzles().move(random_se3(5, spread=0.7))
     order = torch.tensor([2, 0, 1, 4, 3])
     assert_near_in_nonzero_rows(directly(model, placed.permute(order)), directly(model, placed)[order])
 
 
 @in_all_variants
 def test_f_does_not_see_the_order_of_points(variant):
-    model, placed = model_of(variant), two_puzzles().move(poses_of(5))
+    model, placed = model_of(variant), two_puzzles().move(random_se3(5, spread=0.7))
     generator = torch.Generator().manual_seed(0)
     rows = torch.arange(len(placed.points)).split(placed.sizes.tolist())
     order = torch.cat([row[torch.randperm(len(row), generator=generator)] for row in rows])
@@ -121,7 +111,7 @@ def test_f_does_not_see_the_order_of_points(variant):
 
 def test_f_sees_where_pieces_are_relative_to_each_other():
     """No symmetry too many: moving one piece changes every piece of its puzzle and no other."""
-    model, pieces, poses = model_of(), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(), two_puzzles(), random_se3(5, spread=0.7)
     first = torch.eye(5, 1, dtype=torch.float64)
     moved = SE3(poses.rotation, poses.translation + 0.2 * first)
     turned = SE3(torch.cat([haar_rotations(1, 5), poses.rotation[1:]]), poses.translation)
@@ -134,7 +124,7 @@ def test_f_sees_where_pieces_are_relative_to_each_other():
 
 @pytest.mark.parametrize("time_in_encoder", [True, False])
 def test_f_sees_the_time_of_its_own_puzzle(time_in_encoder):
-    model, pieces, poses = model_of(time_in_encoder=time_in_encoder), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(time_in_encoder=time_in_encoder), two_puzzles(), random_se3(5, spread=0.7)
     before = evaluated(model, pieces, poses, real(0.2, 0.5))
     change = (evaluated(model, pieces, poses, real(0.9, 0.5)) - before).abs().amax(1)
     assert (change[:3] > 1e-4).all()
@@ -144,7 +134,7 @@ def test_f_sees_the_time_of_its_own_puzzle(time_in_encoder):
 @pytest.mark.parametrize("law", ["rotation", "permutation", "encode once"])
 def test_the_default_network_obeys_the_laws(law):
     """The paper's configuration, at its initial weights, on small clouds."""
-    model, pieces, poses = Eda().double(), lumpy_pieces(3, 40), poses_of(3)
+    model, pieces, poses = Eda().double(), lumpy_pieces(3, 40), random_se3(3, spread=0.7)
     placed, R, order = pieces.move(poses), haar_rotations(1, 9)[0], torch.tensor([2, 0, 1])
     expected = directly(model, placed)
     if law == "rotation":
@@ -161,7 +151,7 @@ def test_the_default_network_obeys_the_laws(law):
 
 @in_all_variants
 def test_encoding_once_equals_the_direct_evaluation(variant):
-    model, pieces, poses = model_of(variant), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(variant), two_puzzles(), random_se3(5, spread=0.7)
     assert_near_in_nonzero_rows(evaluated(model, pieces, poses), directly(model, pieces.move(poses)))
 
 
@@ -187,7 +177,7 @@ def velocity_matrices(model: Eda, pieces: Pieces, poses: SE3) -> Tensor:
 
 @in_all_variants
 def test_the_field_at_g_is_the_field_of_the_moved_pieces_at_the_identity(variant):
-    model, pieces, poses = model_of(variant), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(variant), two_puzzles(), random_se3(5, spread=0.7)
     at_identity = velocity_matrices(model, pieces.move(poses), SE3.identity(5, dtype=torch.float64))
     assert_near_in_nonzero_rows(
         velocity_matrices(model, pieces, poses).flatten(1), (at_identity @ poses.matrix()).flatten(1)
@@ -197,7 +187,7 @@ def test_the_field_at_g_is_the_field_of_the_moved_pieces_at_the_identity(variant
 @in_all_variants
 def test_fields_of_moved_pieces_are_related_by_the_right_translation(variant):
     """v_hX(g h^-1) = v_X(g) h^-1 for all h in SE(3)^N."""
-    model, pieces, g, h = model_of(variant), two_puzzles(), poses_of(5), poses_of(5, seed=1)
+    model, pieces, g, h = model_of(variant), two_puzzles(), random_se3(5, spread=0.7), random_se3(5, seed=1, spread=0.7)
     expected = velocity_matrices(model, pieces, g) @ h.inverse().matrix()
     assert_near_in_nonzero_rows(
         velocity_matrices(model, pieces.move(h), g @ h.inverse()).flatten(1), expected.flatten(1)
@@ -207,14 +197,14 @@ def test_fields_of_moved_pieces_are_related_by_the_right_translation(variant):
 @in_all_variants
 def test_the_field_is_invariant_under_motions_of_the_whole(variant):
     """v_X(r g) = r v_X(g), translations included: a spatial twist depends on the origin as it should."""
-    model, pieces, g = model_of(variant), two_puzzles(), poses_of(5)
+    model, pieces, g = model_of(variant), two_puzzles(), random_se3(5, spread=0.7)
     r = whole(haar_rotations(1, 4)[0], real(0.5, -2.0, 1.0), 5)
     expected = r.matrix() @ velocity_matrices(model, pieces, g)
     assert_near_in_nonzero_rows(velocity_matrices(model, pieces, r @ g).flatten(1), expected.flatten(1))
 
 
 def test_the_spatial_twist_moves_the_centre_with_the_predicted_velocity():
-    model, pieces, poses = model_of(), lumpy_pieces(3, 24), poses_of(3)
+    model, pieces, poses = model_of(), lumpy_pieces(3, 24), random_se3(3, spread=0.7)
     w, u = evaluated(model, pieces, poses, real(0.4)).split(3, dim=1)
     with torch.no_grad():
         matrix = twist_matrix(model.velocity(pieces, poses, 0.4))
@@ -239,7 +229,7 @@ def mixed_puzzles() -> list[Pieces]:
 @pytest.mark.parametrize("variant", ["degree 2", "all pairs across", "encoder without time"])
 def test_a_puzzle_does_not_see_its_batch_companions(variant):
     model, batch = model_of(variant), mixed_puzzles()
-    poses = [poses_of(p.num_pieces, seed) for seed, p in enumerate(batch)]
+    poses = [random_se3(p.num_pieces, seed, spread=0.7) for seed, p in enumerate(batch)]
     tau = real(0.1, 0.9, 0.5, 0.3)
     together = evaluated(model, Pieces.collate(batch), SE3.cat(poses), tau)
     alone = [evaluated(model, p, g, t[None]) for p, g, t in zip(batch, poses, tau, strict=True)]
@@ -257,20 +247,24 @@ def flipped(pieces: Pieces) -> Pieces:
 
 @pytest.mark.parametrize("max_degree", [2, 3, 4])
 def test_unoriented_normals_may_be_flipped(max_degree):
-    model, pieces, poses = model_of(normals="unoriented", max_degree=max_degree), two_puzzles(), poses_of(5)
+    model, pieces, poses = (
+        model_of(normals="unoriented", max_degree=max_degree),
+        two_puzzles(),
+        random_se3(5, spread=0.7),
+    )
     assert_near_in_nonzero_rows(evaluated(model, flipped(pieces), poses), evaluated(model, pieces, poses), 1e-12)
 
 
 @pytest.mark.parametrize("max_degree", DEGREES)
 def test_oriented_normals_may_not_be_flipped(max_degree):
-    model, pieces, poses = model_of(max_degree=max_degree), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(max_degree=max_degree), two_puzzles(), random_se3(5, spread=0.7)
     change = evaluated(model, flipped(pieces), poses) - evaluated(model, pieces, poses)
     assert change.abs().amax(1).min() > 1e-3
 
 
 @pytest.mark.parametrize(("normals", "sees"), [("oriented", True), ("unoriented", True), ("absent", False)])
 def test_normals_are_seen_unless_the_network_is_made_without(normals, sees):
-    model, pieces, poses = model_of(normals=normals), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(normals=normals), two_puzzles(), random_se3(5, spread=0.7)
     other = dataclasses.replace(pieces, normals=pieces.normals @ haar_rotations(1, 1)[0].T)
     change = (evaluated(model, other, poses) - evaluated(model, pieces, poses)).abs().max()
     assert (change > 1e-3) if sees else (change == 0)
@@ -280,12 +274,12 @@ def test_normals_are_seen_unless_the_network_is_made_without(normals, sees):
 def test_missing_normals_are_an_input_error(normals):
     model, pieces = model_of(normals=normals), two_puzzles(normals=False)
     with pytest.raises(InputError, match="normals"):
-        evaluated(model, pieces, poses_of(5))
+        evaluated(model, pieces, random_se3(5, spread=0.7))
 
 
 def test_a_network_without_normals_takes_pieces_with_and_without():
-    model, poses = model_of("no normals"), poses_of(5)
-    with_normals, without = (evaluated(model, two_puzzles(normals), poses) for normals in (True, False))
+    model, poses = model_of("no normals"), random_se3(5, spread=0.7)
+    with_normals, without = (evaluated(model, two_puzzles(normals=normals), poses) for normals in (True, False))
     assert_near_in_nonzero_rows(with_normals, without, 1e-14)
 
 
@@ -295,10 +289,10 @@ def test_a_network_without_normals_takes_pieces_with_and_without():
 def gradients(model: Eda) -> dict[str, Tensor]:
     """Of a sum over several puzzles, poses and times, so that nothing is zero by chance."""
     pieces = Pieces.collate([lumpy_pieces(3, 60, seed=s) for s in range(3)])
-    out = model.network(model.pyramid(pieces), poses_of(9), real(0.1, 0.5, 0.9))
+    out = model.network(model.pyramid(pieces), random_se3(9, spread=0.7), real(0.1, 0.5, 0.9))
     names, parameters = zip(*model.network.named_parameters(), strict=True)
     found = torch.autograd.grad(
-        (out * poses_of(9, seed=3).translation.repeat(1, 2)).sum(), parameters, allow_unused=True
+        (out * random_se3(9, seed=3, spread=0.7).translation.repeat(1, 2)).sum(), parameters, allow_unused=True
     )
     return dict(zip(names, found, strict=True))
 
@@ -333,7 +327,7 @@ def test_gradients_reach_every_parameter_of_the_head(max_degree):
 
 
 def test_float32_is_near_float64():
-    model, pieces, poses = model_of(), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(), two_puzzles(), random_se3(5, spread=0.7)
     exact = evaluated(model, pieces, poses)
     rough = model.float().network(
         Pyramid.build(pieces, num_levels=2, num_neighbors=4).to(dtype=torch.float32),
@@ -348,14 +342,18 @@ def test_large_inputs_may_be_handled_in_chunks():
     """Without gradients, layers run on some rows at a time: 2 x 4500 points have 2250 at the first level."""
     model, pieces = model_of(), lumpy_pieces(2, 4500)
     assert len(model.pyramid(pieces).levels[0].points) > CHUNK
-    poses = poses_of(2)
+    poses = random_se3(2, spread=0.7)
     with torch.no_grad():
         chunked = model.velocity(pieces, poses, 0.3)
     torch.testing.assert_close(chunked, model.velocity(pieces, poses, 0.3), rtol=0, atol=1e-12)
 
 
 def test_autocast_changes_no_bit_of_the_field():
-    model, pieces, poses = model_of().float(), two_puzzles().to(dtype=torch.float32), poses_of(5).to(torch.float32)
+    model, pieces, poses = (
+        model_of().float(),
+        two_puzzles().to(dtype=torch.float32),
+        random_se3(5, spread=0.7).to(torch.float32),
+    )
     expected = model.velocity(pieces, poses, 0.3)
     with torch.autocast("cpu", torch.bfloat16):
         found = model.velocity(pieces, poses, 0.3)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors import safe_open
 from support.custom_networks import CentroidNetwork, EncodingCentroids, SizingCentroids
-from support.lumpy_shapes import TINY_NETWORK, lumpy_puzzle, seeded
+from support.lumpy_shapes import TINY_NETWORK, lumpy_puzzle, seeded, two_puzzles
+from support.rigid_motions import random_se3_batch
 from support.small_datasets import dataset_of, lumpy_example, tiny_run
-from support.tiny_models import poses_of, two_puzzles
 from support.training_runs import ALONE, assert_same_bits, trained
 from torch import nn
 
@@ -33,7 +33,7 @@ def model_of(kind: type[CentroidNetwork] = CentroidNetwork) -> Eda:
 
 
 def test_the_velocity_is_what_the_network_says_of_the_moved_pieces():
-    model, pieces, poses = model_of(), two_puzzles(), poses_of(5)
+    model, pieces, poses = model_of(), two_puzzles(12, 12), random_se3_batch(5)
     tau = torch.tensor([0.2, 0.7], dtype=torch.float64)
     said = model.network(pieces.move(poses), tau)
     expected = spatial_twist(said, pieces.move(poses).centroids())
@@ -42,15 +42,15 @@ def test_the_velocity_is_what_the_network_says_of_the_moved_pieces():
 
 
 def test_an_encoding_network_is_asked_once_and_moves_as_the_plain_one_does():
-    plain, encoding, pieces = model_of(), model_of(EncodingCentroids), two_puzzles()
-    noise = poses_of(3, 5)
+    plain, encoding, pieces = model_of(), model_of(EncodingCentroids), two_puzzles(12, 12)
+    noise = random_se3_batch(3, 5)
     both = [model.sample(pieces, 3, noise=noise, steps=4).matrix() for model in (plain, encoding)]
     torch.testing.assert_close(*both)
     assert encoding.network.calls == 1
 
 
 def test_samples_do_not_depend_on_their_companions():
-    model, pieces, noise = model_of(), two_puzzles(), poses_of(2, 5)
+    model, pieces, noise = model_of(), two_puzzles(12, 12), random_se3_batch(2, 5)
     both = model.sample(pieces, 2, noise=noise, steps=3)
     for k in range(2):
         alone = model.sample(pieces, noise=noise[k][None], steps=3)
@@ -58,8 +58,8 @@ def test_samples_do_not_depend_on_their_companions():
 
 
 def test_pins_work_as_for_our_own_network():
-    model, pieces = model_of(), two_puzzles()
-    pin = poses_of(1)[0]
+    model, pieces = model_of(), two_puzzles(12, 12)
+    pin = random_se3_batch(1)[0]
     assert torch.equal(model.sample(pieces, pins={0: pin}, steps=1, generator=seeded())[0, 0].matrix(), pin.matrix())
 
 
@@ -70,7 +70,7 @@ def test_an_answer_of_another_shape_is_an_input_error(said):
             return said
 
     with pytest.raises(InputError, match=r"must return \(w, u\) of every piece, \(5, 6\)"):
-        Eda(network=Wrong()).velocity(two_puzzles(), poses_of(5), 0.5)
+        Eda(network=Wrong()).velocity(two_puzzles(12, 12), random_se3_batch(5), 0.5)
 
 
 def test_a_network_without_weights_takes_any_precision():
@@ -78,15 +78,15 @@ def test_a_network_without_weights_takes_any_precision():
         def forward(self, pieces, tau):
             return torch.zeros(pieces.num_pieces, 6)
 
-    noise, model = poses_of(1, 5), Eda(network=Still())
-    torch.testing.assert_close(model.sample(two_puzzles(), noise=noise, steps=1).matrix(), noise.matrix())
+    noise, model = random_se3_batch(1, 5), Eda(network=Still())
+    torch.testing.assert_close(model.sample(two_puzzles(12, 12), noise=noise, steps=1).matrix(), noise.matrix())
 
 
 def test_it_has_no_break_head():
     model = model_of()
     assert not model.has_break_head
     with pytest.raises(InputError, match="no break head"):
-        model.break_probability(two_puzzles())
+        model.break_probability(two_puzzles(12, 12))
 
 
 def test_our_own_network_may_be_given_too():
@@ -272,6 +272,6 @@ def test_it_learns():
 
 
 def test_poses_are_rigid(generator):
-    poses = model_of().sample(two_puzzles(), 2, steps=3, generator=generator)
+    poses = model_of().sample(two_puzzles(12, 12), 2, steps=3, generator=generator)
     assert isinstance(poses, SE3)
     assert torch.allclose(poses.rotation @ poses.rotation.mT, torch.eye(3, dtype=torch.float64).expand(2, 5, 3, 3))

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 from support.closeness import assert_near
-from support.lumpy_shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded
-from support.tiny_models import model_of, poses_of, two_puzzles
+from support.lumpy_shapes import TINY, lumpy_pieces, lumpy_puzzle, seeded, two_puzzles
+from support.rigid_motions import random_se3_batch
+from support.tiny_models import model_of
 
 from eda import Eda, EdaConfig, NetworkConfig, Pieces, Puzzle
 from eda.flow import TAU_SAMPLERS
@@ -16,8 +17,8 @@ from eda.flow import TAU_SAMPLERS
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_velocity_is_a_twist_per_piece(dtype):
-    pieces = two_puzzles().to(dtype=dtype)
-    twist = model_of(dtype).velocity(pieces, poses_of(5, dtype=dtype), 0.5)
+    pieces = two_puzzles(12, 12).to(dtype=dtype)
+    twist = model_of(dtype).velocity(pieces, random_se3_batch(5, dtype=dtype), 0.5)
     assert twist.shape == (5, 6)
     assert twist.dtype == dtype
     assert twist.isfinite().all()
@@ -34,18 +35,20 @@ def test_velocity_is_a_twist_per_piece(dtype):
     ids=["scalar of another precision", "one per puzzle", "scalar"],
 )
 def test_tau_may_be_a_number_or_a_tensor(model, tau):
-    pieces, poses = two_puzzles(), poses_of(5)
+    pieces, poses = two_puzzles(12, 12), random_se3_batch(5)
     assert torch.equal(model.velocity(pieces, poses, tau), model.velocity(pieces, poses, 0.25))
 
 
 @pytest.mark.parametrize("tau", [0, 1])
 def test_the_ends_of_time_may_be_whole_numbers(model, pieces, tau):
-    assert torch.equal(model.velocity(pieces, poses_of(3), tau), model.velocity(pieces, poses_of(3), float(tau)))
+    assert torch.equal(
+        model.velocity(pieces, random_se3_batch(3), tau), model.velocity(pieces, random_se3_batch(3), float(tau))
+    )
 
 
 def test_every_puzzle_has_its_own_time(model):
     first, second = lumpy_pieces(3, 12), lumpy_pieces(2, 12, seed=1)
-    poses, tau = poses_of(5), torch.tensor([0.1, 0.9], dtype=torch.float64)
+    poses, tau = random_se3_batch(5), torch.tensor([0.1, 0.9], dtype=torch.float64)
     both = model.velocity(Pieces.collate([first, second]), poses, tau)
     assert_near(both[:3], model.velocity(first, poses[:3], 0.1), 1e-10)
     assert_near(both[3:], model.velocity(second, poses[3:], 0.9), 1e-10)
@@ -54,18 +57,18 @@ def test_every_puzzle_has_its_own_time(model):
 
 @pytest.mark.parametrize("time_in_encoder", [True, False])
 def test_velocity_depends_on_tau(pieces, time_in_encoder):
-    model, poses = model_of(time_in_encoder=time_in_encoder), poses_of(3)
+    model, poses = model_of(time_in_encoder=time_in_encoder), random_se3_batch(3)
     assert not torch.allclose(model.velocity(pieces, poses, 0.1), model.velocity(pieces, poses, 0.9))
 
 
 def test_a_pyramid_serves_as_pieces(model, pieces):
-    pyramid, poses = model.pyramid(pieces), poses_of(3)
+    pyramid, poses = model.pyramid(pieces), random_se3_batch(3)
     assert torch.equal(model.velocity(pyramid, poses, 0.5), model.velocity(pieces, poses, 0.5))
 
 
 def test_velocity_has_a_gradient(pieces):
     model = model_of()
-    model.velocity(pieces, poses_of(3), 0.5).square().sum().backward()
+    model.velocity(pieces, random_se3_batch(3), 0.5).square().sum().backward()
     assert model.network.head.output.weight.grad.norm() > 0
 
 
@@ -127,7 +130,7 @@ def test_the_tau_sampler_is_used(pieces, sampler, monkeypatch):
     calls = []
     monkeypatch.setitem(TAU_SAMPLERS, sampler, lambda n, _: calls.append(n) or torch.full((n,), 0.5))
     model = Eda(dataclasses.replace(TINY, tau_sampler=sampler)).double()
-    model.loss(Puzzle(pieces, poses_of(3)), draws=4)
+    model.loss(Puzzle(pieces, random_se3_batch(3)), draws=4)
     assert calls == [4]
 
 
@@ -142,7 +145,7 @@ def test_draws_share_an_encoder_without_time(pieces, monkeypatch, time_in_encode
     model, calls = model_of(time_in_encoder=time_in_encoder), []
     encode = model.network.encode
     monkeypatch.setattr(model.network, "encode", lambda *arguments: calls.append(1) or encode(*arguments))
-    model.loss(Puzzle(pieces, poses_of(3)), draws=3)
+    model.loss(Puzzle(pieces, random_se3_batch(3)), draws=3)
     assert len(calls) == encoded
 
 
@@ -171,7 +174,7 @@ def test_the_global_random_state_is_left_alone(model, pieces, action):
     elif action == "sample":
         model.sample(pieces, steps=1, generator=seeded())
     else:
-        model.loss(Puzzle(pieces, poses_of(3)), generator=seeded())
+        model.loss(Puzzle(pieces, random_se3_batch(3)), generator=seeded())
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -3,31 +3,32 @@
 import pytest
 import torch
 from support.lumpy_shapes import lumpy_pieces, lumpy_puzzle
-from support.tiny_models import DOUBLE, SINGLE, model_of, poses_of
+from support.rigid_motions import random_se3_batch
+from support.tiny_models import DOUBLE, SINGLE, model_of
 
 from eda import SE3, EdaConfig, InputError, Puzzle
 
 # -- velocities --------------------------------------------------------------------------------------------
 
 BAD_VELOCITIES = {
-    "too few poses": (DOUBLE, lambda: poses_of(2), DOUBLE, r"3 pieces .*\(2,\)"),
-    "too many poses": (DOUBLE, lambda: poses_of(4), DOUBLE, r"3 pieces .*\(4,\)"),
-    "a batch of poses": (DOUBLE, lambda: poses_of(1, 3), DOUBLE, r"3 pieces .*\(1, 3\)"),
-    "a single pose": (DOUBLE, lambda: poses_of(3)[0], DOUBLE, r"3 pieces .*\(\)"),
+    "too few poses": (DOUBLE, lambda: random_se3_batch(2), DOUBLE, r"3 pieces .*\(2,\)"),
+    "too many poses": (DOUBLE, lambda: random_se3_batch(4), DOUBLE, r"3 pieces .*\(4,\)"),
+    "a batch of poses": (DOUBLE, lambda: random_se3_batch(1, 3), DOUBLE, r"3 pieces .*\(1, 3\)"),
+    "a single pose": (DOUBLE, lambda: random_se3_batch(3)[0], DOUBLE, r"3 pieces .*\(\)"),
     "float64 pieces, float32 model": (
         DOUBLE,
-        lambda: poses_of(3),
+        lambda: random_se3_batch(3),
         SINGLE,
         "pieces are torch.float64 .*float32",
     ),
     "float32 pieces, float64 model": (
         SINGLE,
-        lambda: poses_of(3),
+        lambda: random_se3_batch(3),
         DOUBLE,
         "pieces are torch.float32 .*float64",
     ),
-    "float64 poses": (SINGLE, lambda: poses_of(3), SINGLE, "poses are torch.float64 .*float32"),
-    "float32 poses": (DOUBLE, lambda: poses_of(3, dtype=SINGLE), DOUBLE, "poses are torch.float32 .*float64"),
+    "float64 poses": (SINGLE, lambda: random_se3_batch(3), SINGLE, "poses are torch.float64 .*float32"),
+    "float32 poses": (DOUBLE, lambda: random_se3_batch(3, dtype=SINGLE), DOUBLE, "poses are torch.float32 .*float64"),
 }
 
 
@@ -45,13 +46,13 @@ def test_poses_and_pieces_that_do_not_fit_are_an_input_error(pieces, name):
 )
 def test_a_bad_tau_is_an_input_error(model, pieces, tau):
     with pytest.raises(InputError, match="tau"):
-        model.velocity(pieces, poses_of(3), tau)
+        model.velocity(pieces, random_se3_batch(3), tau)
 
 
 @pytest.mark.parametrize("part", ["rotation", "translation"])
 @pytest.mark.parametrize("where", ["velocity", "noise"])
 def test_poses_with_nan_are_an_input_error(model, pieces, where, part):
-    poses = poses_of(3)
+    poses = random_se3_batch(3)
     getattr(poses, part)[1, 2] = torch.nan
     with pytest.raises(InputError, match="NaN"):
         model.velocity(pieces, poses, 0.5) if where == "velocity" else model.sample(pieces, noise=poses[None])
@@ -66,18 +67,18 @@ BAD_SAMPLES = {
     "no steps": (dict(steps=0), "steps .*0"),
     "no tolerance": (dict(solver="adaptive", tolerance=0.0), "tolerance"),
     "a tolerance of NaN": (dict(solver="adaptive", tolerance=float("nan")), "tolerance"),
-    "noise for too few samples": (dict(samples=2, noise=poses_of(1, 3)), r"\(2, 3\), got \(1, 3\)"),
-    "noise for too many samples": (dict(noise=poses_of(2, 3)), r"\(1, 3\), got \(2, 3\)"),
-    "noise for too few pieces": (dict(noise=poses_of(1, 2)), r"\(1, 3\), got \(1, 2\)"),
-    "noise without samples": (dict(noise=poses_of(3)), r"\(1, 3\), got \(3,\)"),
+    "noise for too few samples": (dict(samples=2, noise=random_se3_batch(1, 3)), r"\(2, 3\), got \(1, 3\)"),
+    "noise for too many samples": (dict(noise=random_se3_batch(2, 3)), r"\(1, 3\), got \(2, 3\)"),
+    "noise for too few pieces": (dict(noise=random_se3_batch(1, 2)), r"\(1, 3\), got \(1, 2\)"),
+    "noise without samples": (dict(noise=random_se3_batch(3)), r"\(1, 3\), got \(3,\)"),
     "pin of no piece": (dict(pins={3: SE3.identity()}), "no piece 3 .*0 to 2"),
     "pin of piece -1": (dict(pins={-1: SE3.identity()}), "no piece -1"),
-    "pin of many poses": (dict(pins={0: poses_of(2)}), "piece 0 .*single pose"),
+    "pin of many poses": (dict(pins={0: random_se3_batch(2)}), "piece 0 .*single pose"),
     "pin with NaN": (dict(pins={1: SE3(torch.eye(3), torch.full((3,), torch.nan))}), "piece 1 .*NaN"),
     "pin that mirrors": (dict(pins={1: SE3(-torch.eye(3), torch.zeros(3))}), "piece 1 .*mirrors"),
     "pin that scales": (dict(pins={1: SE3(2 * torch.eye(3), torch.zeros(3))}), "piece 1 .*scales"),
     "noise for pieces that pins merge": (
-        dict(noise=poses_of(1, 3), pins={0: SE3.identity(), 1: SE3.identity()}),
+        dict(noise=random_se3_batch(1, 3), pins={0: SE3.identity(), 1: SE3.identity()}),
         r"\(1, 2\), got \(1, 3\)",
     ),
 }
@@ -104,7 +105,7 @@ def test_the_error_speaks_of_the_pieces(model, pieces):
 
 def test_noise_of_another_precision_is_an_input_error(model, pieces):
     with pytest.raises(InputError, match=r"torch.float32 .*torch.float64"):
-        model.sample(pieces, noise=poses_of(1, 3, dtype=SINGLE), steps=1)
+        model.sample(pieces, noise=random_se3_batch(1, 3, dtype=SINGLE), steps=1)
 
 
 def test_a_network_of_normals_asks_for_normals(model):
@@ -121,11 +122,13 @@ def test_a_loss_of_another_precision_is_an_input_error(model):
 
 
 BAD_LOSSES = {
-    "fewer draws than none": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(3)), draws=-1),
-    "a solution of another precision": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(3, dtype=SINGLE))),
-    "a solution of other pieces": lambda model, pieces: model.loss(Puzzle(pieces, poses_of(2))),
+    "fewer draws than none": lambda model, pieces: model.loss(Puzzle(pieces, random_se3_batch(3)), draws=-1),
+    "a solution of another precision": lambda model, pieces: model.loss(
+        Puzzle(pieces, random_se3_batch(3, dtype=SINGLE))
+    ),
+    "a solution of other pieces": lambda model, pieces: model.loss(Puzzle(pieces, random_se3_batch(2))),
     "a pyramid of another network": lambda model, pieces: model.velocity(
-        model_of(num_levels=1).pyramid(pieces), poses_of(3), 0.5
+        model_of(num_levels=1).pyramid(pieces), random_se3_batch(3), 0.5
     ),
 }
 

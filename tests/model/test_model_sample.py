@@ -3,8 +3,9 @@
 import pytest
 import torch
 from support.closeness import assert_near
-from support.lumpy_shapes import lumpy_pieces, seeded
-from support.tiny_models import DOUBLE, SINGLE, model_of, poses_of, two_puzzles
+from support.lumpy_shapes import lumpy_pieces, seeded, two_puzzles
+from support.rigid_motions import random_se3_batch
+from support.tiny_models import DOUBLE, SINGLE, model_of
 
 from eda import SE3, InputError, Pieces
 from eda.flow import SOLVERS, sample_noise
@@ -15,7 +16,7 @@ from eda.flow import SOLVERS, sample_noise
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_samples_are_rigid_motions(solver, dtype):
-    pieces = two_puzzles().to(dtype=dtype)
+    pieces = two_puzzles(12, 12).to(dtype=dtype)
     poses = model_of(dtype).sample(pieces, 2, solver=solver, steps=2, tolerance=0.1, generator=seeded())
     assert poses.shape == (2, 5)
     assert poses.rotation.dtype == poses.translation.dtype == dtype
@@ -28,14 +29,14 @@ def test_samples_are_rigid_motions(solver, dtype):
 
 
 def test_sampling_takes_rounding_out_of_rotations(model, pieces):
-    noise = SE3(poses_of(1, 3).rotation * (1 + 1e-5), torch.zeros(1, 3, 3).double())
+    noise = SE3(random_se3_batch(1, 3).rotation * (1 + 1e-5), torch.zeros(1, 3, 3).double())
     rotation = model.sample(pieces, noise=noise, steps=3, solver="rk1").rotation
     assert_near(rotation @ rotation.mT, torch.eye(3).double().expand(1, 3, 3, 3), 1e-12)
 
 
 @pytest.mark.parametrize("solver", ["rk1", "rk4", "rkmk4"])
 def test_a_trajectory_begins_at_the_noise(model, solver):
-    pieces, noise = two_puzzles(), poses_of(2, 5)
+    pieces, noise = two_puzzles(12, 12), random_se3_batch(2, 5)
     walked = model.trajectory(pieces, 2, noise=noise, solver=solver, steps=3)
     assert walked.poses.shape == (4, 2, 5)
     assert torch.equal(walked.poses[0].matrix(), noise.matrix())
@@ -47,7 +48,7 @@ def test_a_trajectory_begins_at_the_noise(model, solver):
 
 
 def test_an_adaptive_trajectory_ends_at_one(model, pieces):
-    walked = model.trajectory(pieces, 2, noise=poses_of(2, 3), solver="adaptive", tolerance=0.1)
+    walked = model.trajectory(pieces, 2, noise=random_se3_batch(2, 3), solver="adaptive", tolerance=0.1)
     assert walked.poses.shape == (len(walked.taus), 2, 3)
     assert walked.taus[0].eq(0).all()
     assert walked.taus[-1].eq(1).all()
@@ -68,7 +69,7 @@ def test_the_generator_decides_the_sample(model, pieces):
 
 
 def test_samples_and_puzzles_do_not_see_each_other(model):
-    first, second, noise = lumpy_pieces(3, 12), lumpy_pieces(2, 12, seed=1), poses_of(2, 5)
+    first, second, noise = lumpy_pieces(3, 12), lumpy_pieces(2, 12, seed=1), random_se3_batch(2, 5)
     together = model.sample(Pieces.collate([first, second]), 2, noise=noise, steps=2).matrix()
     for k in range(2):
         assert_near(together[k, :3], model.sample(first, noise=noise[k : k + 1, :3], steps=2)[0].matrix(), 1e-10)
@@ -77,7 +78,7 @@ def test_samples_and_puzzles_do_not_see_each_other(model):
 
 def test_a_callback_sees_every_step(model, pieces):
     seen = []
-    walked = model.trajectory(pieces, 2, noise=poses_of(2, 3), steps=3, solver="rk1", callback=seen.append)
+    walked = model.trajectory(pieces, 2, noise=random_se3_batch(2, 3), steps=3, solver="rk1", callback=seen.append)
     assert [progress.step for progress in seen] == [1, 2, 3]
     for progress, tau, poses in zip(seen, walked.taus[1:], walked.poses[1:].matrix(), strict=True):
         assert torch.equal(progress.tau, tau)
@@ -85,7 +86,7 @@ def test_a_callback_sees_every_step(model, pieces):
 
 
 def test_a_callback_may_stop_the_walk(model, pieces):
-    noise = poses_of(2, 3)
+    noise = random_se3_batch(2, 3)
     whole = model.trajectory(pieces, 2, noise=noise, steps=5, solver="rk1")
     stopped = model.trajectory(
         pieces, 2, noise=noise, steps=5, solver="rk1", callback=lambda progress: progress.step == 2
@@ -120,7 +121,7 @@ def test_samples_share_the_first_self_attention(pieces, monkeypatch):
 
 @pytest.mark.parametrize("time_in_encoder", [True, False])
 def test_an_encoding_may_be_shared_by_several_calls(pieces, time_in_encoder):
-    model, noise = model_of(time_in_encoder=time_in_encoder), poses_of(3, 3)
+    model, noise = model_of(time_in_encoder=time_in_encoder), random_se3_batch(3, 3)
     encoding = model.encode(pieces)
     for rows in (slice(0, 1), slice(1, 3)):
         count = rows.stop - rows.start
@@ -129,7 +130,7 @@ def test_an_encoding_may_be_shared_by_several_calls(pieces, time_in_encoder):
 
 
 def test_pins_belong_to_the_encoding(model, pieces):
-    pins, noise = {0: poses_of(seed=1), 2: poses_of(seed=2)}, poses_of(1, 2)
+    pins, noise = {0: random_se3_batch(seed=1), 2: random_se3_batch(seed=2)}, random_se3_batch(1, 2)
     alone = model.sample(pieces, noise=noise, pins=pins, steps=2)
     assert torch.equal(model.sample(model.encode(pieces, pins), noise=noise, steps=2).matrix(), alone.matrix())
     with pytest.raises(InputError, match="give the pins to `encode`"):
@@ -140,7 +141,7 @@ def test_pins_belong_to_the_encoding(model, pieces):
 
 
 def test_one_pin_only_moves_the_assembly(model, pieces):
-    noise, pin = poses_of(2, 3), SE3(torch.eye(3).double(), torch.tensor([1.0, -2.0, 3.0]).double())
+    noise, pin = random_se3_batch(2, 3), SE3(torch.eye(3).double(), torch.tensor([1.0, -2.0, 3.0]).double())
     free = model.sample(pieces, 2, noise=noise, steps=2)
     pinned = model.sample(pieces, 2, noise=noise, steps=2, pins={1: pin})
     assert pinned.shape == (2, 3)
@@ -152,7 +153,7 @@ def test_one_pin_only_moves_the_assembly(model, pieces):
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
 def test_several_pins_are_kept_exactly(model, pieces, dtype):
-    pins = {2: poses_of(seed=1, dtype=dtype), 0: poses_of(seed=2, dtype=dtype)}
+    pins = {2: random_se3_batch(seed=1, dtype=dtype), 0: random_se3_batch(seed=2, dtype=dtype)}
     walked = model.trajectory(pieces, 3, steps=2, pins=pins, generator=seeded())
     assert walked.poses.shape == (3, 3, 3)
     assert walked.poses.isfinite()
@@ -162,19 +163,19 @@ def test_several_pins_are_kept_exactly(model, pieces, dtype):
 
 
 def test_pins_that_leave_nothing_free(model, pieces):
-    pins = {i: poses_of(seed=i) for i in range(3)}
+    pins = {i: random_se3_batch(seed=i) for i in range(3)}
     poses = model.sample(pieces, steps=1, pins=pins)
     assert_near(poses[0].matrix(), torch.stack([pins[i].matrix() for i in range(3)]), 1e-14)
 
 
 def test_no_pins_are_no_pins(model, pieces):
-    noise = poses_of(1, 3)
+    noise = random_se3_batch(1, 3)
     plain, empty = (model.sample(pieces, noise=noise, steps=1, pins=pins).matrix() for pins in (None, {}))
     assert torch.equal(plain, empty)
 
 
 def test_pins_of_one_puzzle_leave_the_other_alone(model):
-    pieces, noise = two_puzzles(), poses_of(1, 5)
+    pieces, noise = two_puzzles(12, 12), random_se3_batch(1, 5)
     free = model.sample(pieces, noise=noise, steps=1)
     pinned = model.sample(pieces, noise=noise, steps=1, pins={4: SE3.identity()})
     assert_near(pinned[0, :3].matrix(), free[0, :3].matrix(), 1e-10)

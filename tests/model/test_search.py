@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 from support.matching_networks import COMPLEMENTARY, ragged
-from support.soft_matches import model_of, poses_of
+from support.rigid_motions import random_se3
+from support.soft_matches import model_of
 
 from eda import InputError, Pieces
 
@@ -22,7 +23,7 @@ def pieces():
 
 def test_the_plain_head_is_the_network_without_arrangements(model, pieces):
     poses, tau = (
-        poses_of(pieces.num_pieces, 0).to(pieces.points),
+        random_se3(pieces.num_pieces, 0, spread=0.7).to(pieces.points),
         torch.full((pieces.num_puzzles,), 0.3).to(pieces.points),
     )
     pyramid = model.pyramid(pieces)

@@ -12,7 +12,8 @@ from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import lumpy_cloud, lumpy_puzzle, seeded
 from support.matching_networks import matched
 from support.oracles import invariants, looked
-from support.soft_matches import REACH, at_random, by_hand, drawn, model_of, poses_of, puzzle_of
+from support.rigid_motions import random_se3
+from support.soft_matches import REACH, at_random, by_hand, drawn, model_of, puzzle_of
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces
@@ -78,7 +79,7 @@ def scores_by_loop(matcher: Matcher, places: Tensor, owner: list[int]) -> Tensor
 def test_a_matching_is_what_loops_over_the_places_of_every_puzzle_find(variant):
     model = model_of(**VARIANTS[variant])
     batch = [puzzle_of([24, 31, 9]), puzzle_of([40, 4], 1), puzzle_of([50, 30], 2)]
-    batch = [pieces.move(poses_of(pieces.num_pieces)) for pieces in batch]  # whose centres are no origins
+    batch = [pieces.move(random_se3(pieces.num_pieces, spread=0.7)) for pieces in batch]  # whose centres are no origins
     level, matcher = model.network.config.match_level, model.network.matcher
     found = matched(model, Pieces.collate(batch))
     assert found.reach == pytest.approx(0.2 * 2**level)
@@ -130,7 +131,7 @@ def test_scores_are_symmetric_and_see_neither_frames_nor_the_order_of_pieces(com
         model_of(complementary=complementary),
         Pieces.collate([puzzle_of([40, 52, 30]), puzzle_of([44, 30], 1)]),
     )
-    poses, order = poses_of(5, seed=3, spread=2.0), torch.tensor([2, 0, 1, 4, 3])
+    poses, order = random_se3(5, seed=3, spread=2.0), torch.tensor([2, 0, 1, 4, 3])
     before = matched(model, pieces)
     scores = scores_of(before)
     assert_near_and_nonzero(scores.T, scores, 1e-12)
@@ -147,7 +148,7 @@ def test_scores_are_symmetric_and_see_neither_frames_nor_the_order_of_pieces(com
 def test_what_fits_may_match_better_than_twins_do_and_what_only_looks_alike_may_not():
     """Two copies of one piece, so that every place has a twin in the other: (l_i, l_j) <= max(l_i^2, l_j^2)."""
     points, normals = lumpy_cloud(0, 60)
-    poses = poses_of(2)
+    poses = random_se3(2, spread=0.7)
     pieces = Pieces.from_clouds([points] * 2, [normals] * 2, dtype=torch.float64).move(poses)
 
     def between(model: Eda) -> tuple[Tensor, Tensor]:
@@ -326,7 +327,7 @@ def own_of(number: int, count: int) -> list[bool]:
 def test_the_loss_is_that_of_loops_over_places(batch, number):
     matching = batch_of(batch)
     count = len(matching.sizes)
-    solution, own = poses_of(count, spread=0.2), own_of(number, count)
+    solution, own = random_se3(count, spread=0.2), own_of(number, count)
     found = matching_loss(matching, solution, torch.tensor(own))
     assert float(found) == pytest.approx(loss_by_loop(matching, solution, own), abs=1e-10)
     if all(own):
@@ -336,7 +337,7 @@ def test_the_loss_is_that_of_loops_over_places(batch, number):
 def test_the_batches_have_places_that_are_met_in_several_puzzles_and_some_that_are_not():
     for batch, in_puzzles in (("one puzzle", 1), ("several puzzles", 2)):
         matching = batch_of(batch)
-        wanted, distance = wanted_of(matching, poses_of(len(matching.sizes), spread=0.2), [True] * 9)
+        wanted, distance = wanted_of(matching, random_se3(len(matching.sizes), spread=0.2), [True] * 9)
         met = (distance < 1.5 * SAME_PLACE * REACH).any(1)
         assert sum(met[rows].any() for rows in owners_of(matching)[0]) == in_puzzles
         assert not met.all()
@@ -372,7 +373,7 @@ def test_a_place_that_meets_two_pieces_may_choose_either():
 
 def test_the_loss_is_least_where_scores_are_right():
     """Places choose in proportion to how much they ought to: there the slope vanishes, and all else is worse."""
-    matching, solution = at_random([9, 8, 5], columns=25), poses_of(3, spread=0.2)
+    matching, solution = at_random([9, 8, 5], columns=25), random_se3(3, spread=0.2)
     wanted, distance = wanted_of(matching, solution, [True] * 3)
     right = torch.full_like(matching.scores, HIDDEN)
     right[0, :22, :22] = torch.from_numpy(np.log(np.maximum(wanted, 1e-40)))
@@ -393,7 +394,7 @@ def test_the_loss_is_least_where_scores_are_right():
 
 @pytest.mark.parametrize(("sizes", "counts"), [([5, 4, 6], [3]), ([4, 3, 2, 4], [2, 1, 1])])
 def test_the_gradient_of_the_loss_is_that_of_finite_differences(sizes, counts):
-    matching, solution = at_random(sizes, counts), poses_of(len(sizes), spread=0.2)
+    matching, solution = at_random(sizes, counts), random_se3(len(sizes), spread=0.2)
     inputs = [x.clone().requires_grad_() for x in (matching.scores, matching.shared)]
     assert torch.autograd.gradcheck(
         lambda scores, shared: matching_loss(replace(matching, scores=scores, shared=shared), solution), inputs

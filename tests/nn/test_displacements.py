@@ -9,7 +9,7 @@ from support.arrangements import arrangements_of, leaving, moved_on
 from support.closeness import assert_near_and_nonzero
 from support.oracles import haar_rotations
 from support.pose_fields import far_of, pieces_of, way_of
-from support.soft_matches import poses_of
+from support.rigid_motions import random_se3
 
 from eda import SE3
 from eda.flow import Path
@@ -20,7 +20,7 @@ from eda.nn.pose_field import displacements, relative_distances
 
 def test_the_ways_are_those_of_the_pieces_that_are_placed_one_by_one():
     """Puzzles of 2, 5, 1 and 3 pieces; some arrangements leave some of them."""
-    arrangements, poses = arrangements_of([2, 5, 1, 3], 4), poses_of(11, 7)
+    arrangements, poses = arrangements_of([2, 5, 1, 3], 4), random_se3(11, 7, spread=0.7)
     arrangements = leaving(arrangements, (3, 0), (3, 1), (6, 1), (7, 2), (8, 0), (10, 3))
     found = displacements(arrangements, poses)
     assert found.shape == (11, 4, 6)
@@ -33,7 +33,7 @@ def test_the_ways_are_those_of_the_pieces_that_are_placed_one_by_one():
 @pytest.mark.parametrize("left", [False, True])
 def test_the_ways_lead_to_the_arrangement_at_once_and_step_by_step(count, left):
     """Up to a motion of the whole; the middle of the pieces that are placed stays. With one more that is left out."""
-    arrangements, poses = arrangements_of([count + left], 1, seed=count), poses_of(count + left, 4, spread=2.0)
+    arrangements, poses = arrangements_of([count + left], 1, seed=count), random_se3(count + left, 4, spread=2.0)
     arrangements = leaving(arrangements, (1, 0)) if left else arrangements
     placed, centers = arrangements.placed[:, 0], arrangements.centers
     at_once = moved_on(poses, displacements(arrangements, poses)[:, 0], centers, 1.0)
@@ -48,7 +48,7 @@ def test_the_ways_lead_to_the_arrangement_at_once_and_step_by_step(count, left):
 
 
 def test_pieces_that_are_arranged_already_stay():
-    arrangements, whole = arrangements_of([2, 4], 1), poses_of(2, 5)
+    arrangements, whole = arrangements_of([2, 4], 1), random_se3(2, 5, spread=0.7)
     poses = whole[torch.tensor([0, 0, 1, 1, 1, 1])] @ arrangements.poses[:, 0]
     assert displacements(arrangements, poses).abs().max() < 1e-7
     assert max(float(of.max()) for of in relative_distances(arrangements, poses)) < 1e-7
@@ -72,9 +72,13 @@ def test_the_ways_are_the_twists_of_the_training_path_where_translations_vanish(
 
 def test_the_ways_turn_with_the_whole_and_do_not_see_the_frames():
     """Neither the own ones of the pieces, nor the one that an arrangement is in."""
-    arrangements, poses = leaving(arrangements_of([4, 2], 3), (1, 1)), poses_of(6, 3)
+    arrangements, poses = leaving(arrangements_of([4, 2], 3), (1, 1)), random_se3(6, 3, spread=0.7)
     expected = displacements(arrangements, poses)
-    whole, frames, other = poses_of(1, 5), poses_of(6, 6, spread=3.0), poses_of(6, 7).reshape(2, 3)
+    whole, frames, other = (
+        random_se3(1, 5, spread=0.7),
+        random_se3(6, 6, spread=3.0),
+        random_se3(6, 7, spread=0.7).reshape(2, 3),
+    )
     turned = displacements(arrangements, SE3(whole.rotation.expand(6, 3, 3), whole.translation.expand(6, 3)) @ poses)
     seen = arrangements.placed[..., None]
     assert_near_and_nonzero(
@@ -93,7 +97,7 @@ def test_the_ways_turn_with_the_whole_and_do_not_see_the_frames():
 
 
 def test_distances_are_those_of_two_pieces_alone():
-    arrangements, poses = arrangements_of([3, 1, 2, 4], 3), poses_of(10, 2, spread=2.0)
+    arrangements, poses = arrangements_of([3, 1, 2, 4], 3), random_se3(10, 2, spread=2.0)
     turned, moved = relative_distances(arrangements, poses)
     assert turned.shape == moved.shape == (10, 3)
     for q, h in itertools.product(range(10), range(3)):
@@ -105,13 +109,13 @@ def test_distances_are_those_of_two_pieces_alone():
 
 
 def test_distances_do_not_depend_on_which_piece_comes_first_or_on_any_frame():
-    arrangements, poses = arrangements_of([4], 3), poses_of(4, 2)
+    arrangements, poses = arrangements_of([4], 3), random_se3(4, 2, spread=0.7)
     expected = relative_distances(arrangements, poses)
     back = replace(arrangements, first=arrangements.second, second=arrangements.first)
-    whole, frames = poses_of(1, 5), poses_of(4, 6)
+    whole, frames = random_se3(1, 5, spread=0.7), random_se3(4, 6, spread=0.7)
     moved = replace(
         arrangements,
-        poses=poses_of(3, 9).reshape(1, 3) @ arrangements.poses @ frames.inverse().reshape(-1, 1),
+        poses=random_se3(3, 9, spread=0.7).reshape(1, 3) @ arrangements.poses @ frames.inverse().reshape(-1, 1),
         centers=frames.act(arrangements.centers),
     )
     everywhere = SE3(whole.rotation.expand(4, 3, 3), whole.translation.expand(4, 3))

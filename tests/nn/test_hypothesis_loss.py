@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 from support.arrangements import arrangements_of, leaving, pair_matrix
 from support.lumpy_shapes import seeded
 from support.pose_fields import path_of, pieces_of
-from support.rigid_motions import transform_points
-from support.soft_matches import drawn, of_both_kinds, pairs_of, poses_of
+from support.rigid_motions import random_se3, transform_points
+from support.soft_matches import drawn, of_both_kinds, pairs_of
 from torch import Tensor, nn
 
 from eda import SE3
@@ -36,7 +36,7 @@ def turned_by(degrees: float, seed: int) -> Tensor:
 )  # fmt: skip
 def test_a_motion_is_right_within_twenty_degrees_and_a_quarter_of_the_size_of_the_puzzle(degrees, moved, right):
     """Turned about the centre that the first piece then has; then moved."""
-    true, center = poses_of(3, 2, spread=4.0), 3 * drawn(3, 3)
+    true, center = random_se3(3, 2, spread=4.0), 3 * drawn(3, 3)
     middle, push = true.act(center), drawn(3, 3, seed=5)
     push = moved * push / push.norm(dim=-1, keepdim=True)
     turn = torch.stack([turned_by(degrees, seed) for seed in range(3)])
@@ -51,7 +51,7 @@ def test_a_motion_is_right_within_twenty_degrees_and_a_quarter_of_the_size_of_th
 def proposals(complementary: bool) -> tuple[list[PairHypotheses], Arrangements, SE3]:
     """For puzzles of 3, 2, 1 and 4 pieces: many motions are nearly right or just not, and most hold. Arrangements."""
     counts, ways = [3, 2, 1, 4], [5, 6, 4, 3]
-    solution, arrangements, proposed = poses_of(10, 6), [], []
+    solution, arrangements, proposed = random_se3(10, 6, spread=0.7), [], []
     for b, (count, num) in enumerate(zip(counts, ways, strict=True)):
         begin = sum(counts[:b])
         own, some = solution[begin : begin + count], arrangements_of([count], num, complementary=complementary, seed=b)
@@ -64,7 +64,7 @@ def proposals(complementary: bool) -> tuple[list[PairHypotheses], Arrangements, 
         true = (own[pairs[:, 1]].inverse() @ own[pairs[:, 0]]).reshape(-1, 1)
         motion = true @ SE3.exp(0.12 * drawn(len(pairs), num, 6, seed=b + 7))
         chosen = torch.rand(len(pairs), num, generator=seeded(b + 1)) < 0.5
-        motion = motion.where(chosen, poses_of(len(pairs) * num, b + 9).reshape(len(pairs), num))
+        motion = motion.where(chosen, random_se3(len(pairs) * num, b + 9, spread=0.7).reshape(len(pairs), num))
         holds = torch.rand(len(pairs), num, generator=seeded(b + 2)) < 0.7
         evidence = drawn(len(pairs), num, num_features(complementary), seed=b + 30)
         proposed.append(PairHypotheses(motion, holds, evidence, None))

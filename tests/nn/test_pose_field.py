@@ -11,7 +11,8 @@ from support.arrangements import FAR, arrangements_of, leaving, moved_on, pairwi
 from support.closeness import assert_near_and_nonzero
 from support.oracles import haar_rotations
 from support.pose_fields import far_of, path_of, pieces_of, way_of
-from support.soft_matches import drawn, of_both_kinds, poses_of
+from support.rigid_motions import random_se3
+from support.soft_matches import drawn, of_both_kinds
 from torch import Tensor
 
 from eda import SE3
@@ -99,7 +100,7 @@ def test_a_puzzle_does_not_see_its_batch_companions(complementary):
     ]
     each[1] = leaving(each[1], (3, 0))
     each[2] = replace(leaving(each[2], (0, 0)), valid=torch.tensor([[False]]))
-    poses, tau, rest = poses_of(11, 3), torch.tensor([0.1, 0.5, 0.3, 0.99]).double(), drawn(11, 6, seed=3)
+    poses, tau, rest = random_se3(11, 3, spread=0.7), torch.tensor([0.1, 0.5, 0.3, 0.99]).double(), drawn(11, 6, seed=3)
     for boldness in (1.0, 3.0):
         together = path(Arrangements.cat(each), poses, tau, rest, boldness)
         parts = zip(each, [slice(0, 2), slice(2, 7), slice(7, 8), slice(8, 11)], tau.split(1), strict=True)
@@ -136,7 +137,7 @@ def test_what_does_not_hold_has_no_weight_at_all(complementary):
 def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_does_not_matter(complementary):
     path, poses, tau, rest = (
         path_of(complementary=complementary),
-        poses_of(7),
+        random_se3(7, spread=0.7),
         torch.tensor([0.3, 0.6]).double(),
         drawn(7, 6),
     )
@@ -144,7 +145,7 @@ def test_pieces_that_are_not_placed_go_with_the_rest_and_where_they_would_be_doe
     expected = path(arrangements, poses, tau, rest)
     assert_near_and_nonzero(expected[1], rest[1], 1e-12)
     assert (expected - rest)[[0, 2, 3, 4, 5, 6]].abs().amax(1).min() > 1e-3
-    anywhere = poses_of(14, 8, spread=50.0).reshape(7, 2)
+    anywhere = random_se3(14, 8, spread=50.0).reshape(7, 2)
     together = arrangements.both_placed[..., None]
     moved = replace(
         arrangements,
@@ -164,7 +165,7 @@ def test_two_pieces_go_as_they_did_when_there_were_only_pairs(complementary):
     motions = replace(puzzle.motions, features=evidence, valid=holds)
     arrangements = arrange(motions, puzzle.centers, path.pair_scores)
     for seed, tau, boldness in ((0, 0.2, 1.0), (1, 0.7, 1.0), (2, 0.99, 2.5), (3, 0.0, 0.8)):
-        poses, rest = poses_of(2, 20 + seed, spread=3.0), drawn(2, 6, seed=seed)
+        poses, rest = random_se3(2, 20 + seed, spread=3.0), drawn(2, 6, seed=seed)
         here, there = poses.matrix().numpy()
         logs, going = [boldness * float(path.none)], [rest.numpy()]
         for k in holds[0].nonzero()[:, 0].tolist():
@@ -211,7 +212,7 @@ def test_the_velocity_teaches_all_that_weighs_but_not_through_what_was_proposed(
 @torch.no_grad()
 def test_a_field_of_one_arrangement_leads_to_it(count):
     """In 200 steps of Euler, from noise as it comes; what is left is what the least time leaves."""
-    path, arrangements, poses = path_of(-50.0), arrangements_of([count], 1), poses_of(count, 4)
+    path, arrangements, poses = path_of(-50.0), arrangements_of([count], 1), random_se3(count, 4, spread=0.7)
     rest, steps = drawn(count, 6), 200
     for step in range(steps):
         velocity = path(arrangements, poses, torch.tensor([step / steps]).double(), rest)
@@ -227,7 +228,7 @@ def test_a_field_of_one_arrangement_leads_to_it(count):
 def test_no_two_pieces_are_asked_to_be_faster_than_half_a_turn_and_the_far(tau, spread):
     """50 puzzles of two pieces, each of which goes half of the way."""
     path, arrangements = path_of(-50.0), arrangements_of([2] * 50, 1)
-    poses, rest = poses_of(100, 3, spread=spread), torch.zeros(100, 6).double()
+    poses, rest = random_se3(100, 3, spread=spread), torch.zeros(100, 6).double()
     w, u = path(arrangements, poses, torch.full((50,), tau, dtype=torch.float64), rest).split(3, dim=1)
     assert float(w.norm(dim=1).max()) <= math.pi / 2 + 1e-9
     assert float(u.norm(dim=1).max()) <= FAR + 1e-9
@@ -241,7 +242,7 @@ def test_no_two_pieces_are_asked_to_be_faster_than_half_a_turn_and_the_far(tau, 
 def test_pieces_that_are_far_off_are_not_asked_to_be_much_faster_where_there_are_more(tau, spread):
     """Two of them come nearer by 2 `FAR` at most, so none leaves the middle of all by more than that."""
     path, arrangements = path_of(-50.0), arrangements_of([5] * 20, 1)
-    poses, rest = poses_of(100, 3, spread=spread), torch.zeros(100, 6).double()
+    poses, rest = random_se3(100, 3, spread=spread), torch.zeros(100, 6).double()
     w, u = path(arrangements, poses, torch.full((20,), tau, dtype=torch.float64), rest).split(3, dim=1)
     assert float(u.norm(dim=1).max()) <= 2 * FAR
     assert float(w.norm(dim=1).max()) <= 1.5 * math.pi

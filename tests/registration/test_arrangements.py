@@ -20,7 +20,8 @@ from support.arrangements import (
     reordered,
 )
 from support.closeness import assert_near_and_nonzero
-from support.soft_matches import drawn, matches_by_hand, pairs_of, poses_of
+from support.rigid_motions import random_se3
+from support.soft_matches import drawn, matches_by_hand, pairs_of
 from torch import Tensor, nn
 
 from eda import SE3
@@ -316,7 +317,7 @@ def test_a_puzzle_without_any_motion_has_one_arrangement_that_places_nothing_and
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_own_frames_of_pieces_do_not_matter(count):
-    puzzle, frames = planted(count, 6, worlds=2, seed=3), poses_of(count, 8, spread=5.0)
+    puzzle, frames = planted(count, 6, worlds=2, seed=3), random_se3(count, 8, spread=5.0)
     before, after = arranged(puzzle), arranged(reframed(puzzle, frames))
     back = [
         replace(laid, poses={i: pose @ frames[i].matrix().numpy() for i, pose in laid.poses.items()})
@@ -359,7 +360,7 @@ def chain(count: int, truth: SE3) -> SoftCorrespondences:
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_pieces_that_share_places_with_the_next_are_arranged_as_they_were(count):
     """Correspondences, hypotheses and arrangements one after the other; what agrees with most matches is best."""
-    truth = poses_of(count, 2)
+    truth = random_se3(count, 2, spread=0.7)
     matches = chain(count, truth)
     centers = matches.places.mean(1)
     motions = find_hypotheses(matches, centers, None)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from support.closeness import assert_near_and_nonzero
+from support.rigid_motions import random_se3
 from support.soft_matches import (
     centers_of,
     drawn,
@@ -14,7 +15,6 @@ from support.soft_matches import (
     moved,
     of_both_kinds,
     pairs_of,
-    poses_of,
     reordered,
     surfaces_of,
     swapped,
@@ -57,11 +57,11 @@ def test_nothing_is_proposed_but_by_matches():
         weights[0][3 * k, 19 - 2 * k] = 1.0
     weights[1][4, 4] = 1.0
     places = [0.5 * drawn(20, 3, seed=k) for k in range(3)]
-    places[1][[19 - 2 * k for k in range(5)]] = poses_of(1).act(places[0][[3 * k for k in range(5)]])
+    places[1][[19 - 2 * k for k in range(5)]] = random_se3(1, spread=0.7).act(places[0][[3 * k for k in range(5)]])
     motions = find_hypotheses(matches_by_hand(places, weights), torch.zeros(3, 3).double(), None)
     assert 1 <= int(motions.valid[0].sum()) <= 5
     assert not motions.valid[1:].any(), "one match does not fix a motion"
-    assert_near_and_nonzero(motions.T_second_first[0, 0].matrix(), poses_of(1)[0].matrix(), 1e-9)
+    assert_near_and_nonzero(motions.T_second_first[0, 0].matrix(), random_se3(1, spread=0.7)[0].matrix(), 1e-9)
 
 
 @of_both_kinds
@@ -86,7 +86,7 @@ def assert_same_motions(a: PairHypotheses, b: PairHypotheses, atol: float = 1e-9
 
 @of_both_kinds
 def test_motions_follow_the_frames_of_pieces(complementary):
-    matches, poses = matches_at_random([12, 14, 13, 5]), poses_of(4, seed=4, spread=3.0)
+    matches, poses = matches_at_random([12, 14, 13, 5]), random_se3(4, seed=4, spread=3.0)
     before, after = (hypotheses_of(m, complementary) for m in (matches, moved(matches, poses)))
     back = poses[matches.second].inverse().reshape(-1, 1) @ after.T_second_first @ poses[matches.first].reshape(-1, 1)
     assert_same_motions(replace(after, T_second_first=back), before, 1e-8)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 from support.lumpy_shapes import seeded
-from support.soft_matches import by_hand, centers_of, drawn, matches_by_hand, pairs_of, poses_of, unit
+from support.rigid_motions import random_se3
+from support.soft_matches import by_hand, centers_of, drawn, matches_by_hand, pairs_of, unit
 from support.surface_pairs import moved
 from torch import Tensor
 
@@ -48,7 +49,7 @@ def proposed(matching: MatchScores) -> PairHypotheses:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("share", [0.0, 0.6])
 def test_the_best_motion_is_the_true_one_though_most_matches_are_wrong(share, seed):
-    truth = poses_of(1, seed=seed + 5)
+    truth = random_se3(1, seed=seed + 5, spread=0.7)
     motions = proposed(outliers(share, truth, seed=10 * seed))
     angle, distance = errors(motions.T_second_first[0, :1], truth)
     assert float(angle) < 0.05
@@ -61,7 +62,7 @@ def test_the_best_motion_is_the_true_one_though_most_matches_are_wrong(share, se
 
 def test_two_motions_that_are_both_right_come_before_all_others():
     """However many seeds propose each of them."""
-    truths = poses_of(2, seed=3)
+    truths = random_se3(2, seed=3, spread=0.7)
     motions = proposed(outliers(0.2, truths))
     best = [
         [float(errors(motions.T_second_first[0, k : k + 1], truths[i : i + 1])[0]) < 0.1 for k in (0, 1)]
@@ -91,7 +92,7 @@ def scene(poses: SE3, share: float, count: int = 60, seed: int = 0) -> MatchScor
 @pytest.mark.parametrize("count", [3, 5])
 def test_the_best_motions_of_all_pairs_of_many_pieces_are_the_true_ones(count, share):
     """Fewer matches of each pair propose than there are."""
-    poses = poses_of(count, seed=count)
+    poses = random_se3(count, seed=count, spread=0.7)
     motions = proposed(scene(poses, share))
     for q, (i, j) in enumerate(pairs_of([count])):
         angle, distance = errors(motions.T_second_first[q, :1], (poses[j].inverse() @ poses[i]).reshape(1))
@@ -115,7 +116,7 @@ def walls(seed: int, count: int = 600) -> Surface:
 
 def test_scans_whose_matches_are_off_settle_where_they_agree():
     """Every match is off by a spacing or so; what was fitted to few is wrong by degrees, and then is not."""
-    truth, surfaces = poses_of(2, seed=8, spread=2.0), [walls(0), walls(1)]
+    truth, surfaces = random_se3(2, seed=8, spread=2.0), [walls(0), walls(1)]
     places = 0.1 + drawn(14, 3).abs() * torch.tensor([0.5, 0.4, 0.3]).double()
     off = [places + 0.06 * drawn(14, 3, seed=seed) for seed in (1, 2)]
     parts = [truth[k].inverse().act(off[k]) for k in (0, 1)]

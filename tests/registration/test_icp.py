@@ -9,7 +9,7 @@ import torch
 from scipy.linalg import expm
 from scipy.optimize import least_squares
 from support.closeness import assert_near_and_nonzero
-from support.soft_matches import poses_of
+from support.rigid_motions import random_se3
 from support.surface_pairs import (
     SHAPES,
     SPACING,
@@ -70,7 +70,7 @@ def test_samples_that_share_only_a_part_settle_there():
 
 @of_both_shapes
 def test_the_true_motion_of_the_same_points_stays(shape):
-    here, true = SHAPES[shape](0), poses_of(3, seed=5, spread=2.0)
+    here, true = SHAPES[shape](0), random_se3(3, seed=5, spread=2.0)
     for k in range(3):
         there = moved(here, true[k])
         assert_near_and_nonzero(registered(here, there, true[k : k + 1]).matrix(), true[k : k + 1].matrix(), 1e-12)

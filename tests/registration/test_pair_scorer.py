@@ -10,13 +10,13 @@ import pytest
 import torch
 from support.closeness import assert_near_and_nonzero
 from support.oracles import haar_rotations
+from support.rigid_motions import random_se3
 from support.soft_matches import (
     REACH,
     drawn,
     matches_at_random,
     matches_by_hand,
     moved,
-    poses_of,
     reordered,
     swapped,
     unit,
@@ -352,7 +352,7 @@ def with_matches(known: PairScorer, matches: SoftCorrespondences, poses: SE3 | N
 
 @of_both_kinds
 def test_evidence_does_not_see_the_frames_of_pieces(kind):
-    matches, motion, poses = pieces_at_random(), motions_at_random(), poses_of(3, seed=4, spread=3.0)
+    matches, motion, poses = pieces_at_random(), motions_at_random(), random_se3(3, seed=4, spread=3.0)
     known = KINDS[kind](matches)
     other = with_matches(known, moved(matches, poses), poses)
     here, there = poses[matches.first].reshape(-1, 1), poses[matches.second].reshape(-1, 1)

@@ -9,7 +9,8 @@ from scipy.spatial.transform import Rotation
 from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import seeded
 from support.oracles import kabsch
-from support.soft_matches import drawn, poses_of
+from support.rigid_motions import random_se3
+from support.soft_matches import drawn
 
 from eda.registration.procrustes import weighted_procrustes
 
@@ -35,7 +36,7 @@ def test_the_spread_of_points_is_that_of_their_second_direction_squared():
     sides = drawn(1, 200, 3) * torch.tensor([5.0, 0.3, 0.01]).double()
     sides = sides - sides.mean(1, keepdim=True)
     exact = torch.linalg.svdvals(sides[0])[1] ** 2 / 200
-    found = weighted_procrustes(torch.ones(1, 1, 200).double(), sides, poses_of(1, 3).act(sides))[1]
+    found = weighted_procrustes(torch.ones(1, 1, 200).double(), sides, random_se3(1, 3, spread=0.7).act(sides))[1]
     assert float(found) == pytest.approx(float(exact), rel=1e-9)
     line = sides * torch.tensor([1.0, 0.0, 0.0]).double()
     assert float(weighted_procrustes(torch.ones(1, 1, 200).double(), line, line)[1]) < 1e-12

@@ -3,28 +3,31 @@
 import numpy as np
 import pytest
 import torch
-from support.soft_matches import poses_of
+from support.rigid_motions import random_se3
 
 from eda import InputError
 from eda.registration.rigid_groups import RigidGroups
 
 
 def test_groups_of_several_pieces_come_first_in_the_given_order():
-    groups = RigidGroups.of(poses_of(7), [[6, 3], [2], [5, 0, 5]])
+    groups = RigidGroups.of(random_se3(7, spread=0.7), [[6, 3], [2], [5, 0, 5]])
     assert groups.group.tolist() == [1, 2, 3, 0, 4, 1, 0]
     assert groups.first.tolist() == [3, 0, 1, 2, 4]
     assert not groups.is_trivial
 
 
 def test_without_groups_every_piece_is_one_and_stays_as_it_is():
-    groups, poses = RigidGroups.of(poses_of(4), [[], [2], [1, 1]]), poses_of(12, 1).reshape(3, 4)
+    groups, poses = (
+        RigidGroups.of(random_se3(4, spread=0.7), [[], [2], [1, 1]]),
+        random_se3(12, 1, spread=0.7).reshape(3, 4),
+    )
     assert groups.is_trivial
     assert groups.group.tolist() == groups.first.tolist() == [0, 1, 2, 3]
     assert torch.equal(groups.expand(poses).matrix(), poses.matrix())
 
 
 def test_members_lie_to_each_other_as_they_did_wherever_the_group_is():
-    given, moved = poses_of(5), poses_of(8, 2).reshape(2, 4)
+    given, moved = random_se3(5, spread=0.7), random_se3(8, 2, spread=0.7).reshape(2, 4)
     groups = RigidGroups.of(given, [[4, 1]])
     before, after = given.matrix().numpy(), groups.expand(moved).matrix().numpy()
     wanted = np.linalg.inv(before[1]) @ before[4]
@@ -36,7 +39,7 @@ def test_members_lie_to_each_other_as_they_did_wherever_the_group_is():
 
 
 def test_relative_poses_of_pieces_become_those_of_their_groups():
-    given = poses_of(4)
+    given = random_se3(4, spread=0.7)
     poses = given.matrix().numpy()
     pairs = {(i, j): np.linalg.inv(poses[j])[None] @ poses[i] for i, j in [(0, 1), (0, 3), (1, 2), (1, 3)]}
     found = RigidGroups.of(given, [[1, 3]]).merge_pair_poses(pairs)
@@ -50,4 +53,4 @@ def test_relative_poses_of_pieces_become_those_of_their_groups():
 @pytest.mark.parametrize("groups", [[[0, 1], [1, 2]], [[0, 9]], [[-1, 2]]])
 def test_groups_that_overlap_or_name_no_piece_are_refused(groups):
     with pytest.raises(InputError, match="disjoint sets of the pieces 0 to 3"):
-        RigidGroups.of(poses_of(4), groups)
+        RigidGroups.of(random_se3(4, spread=0.7), groups)

@@ -9,7 +9,8 @@ import torch
 from scipy.spatial.distance import cdist
 from support.closeness import assert_near_and_nonzero
 from support.lumpy_shapes import seeded
-from support.soft_matches import drawn, poses_of
+from support.rigid_motions import random_se3
+from support.soft_matches import drawn
 from support.surface_pairs import (
     SPACING,
     cases,
@@ -61,7 +62,9 @@ def test_the_numbers_of_settling_and_of_agreement_are_as_they_were_chosen():
 @pytest.mark.parametrize("which", [(True, False), (False, True), (True, True)])
 def test_motions_follow_the_frames_of_both_pieces(case, which):
     here, there, motion = cases()[case]
-    frames = [poses_of(1, seed=11 + k, spread=3.0)[0] if yes else poses_of(1, 0, 0.0)[0] for k, yes in enumerate(which)]
+    frames = [
+        random_se3(1, seed=11 + k, spread=3.0)[0] if yes else random_se3(1, 0, 0.0)[0] for k, yes in enumerate(which)
+    ]
     forth, back = frames[1].reshape(1), frames[0].inverse().reshape(1)
     expected, numbers = both(here, there, motion)
     found, others = both(moved(here, frames[0]), moved(there, frames[1]), forth @ motion @ back)

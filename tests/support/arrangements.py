@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
-from support.rigid_motions import transform_points
-from support.soft_matches import REACH, drawn, pairs_of, poses_of
+from support.rigid_motions import random_se3, transform_points
+from support.soft_matches import REACH, drawn, pairs_of
 from torch import Tensor
 
 from eda import SE3
@@ -36,7 +36,7 @@ def arrangements_of(counts: list[int], num: int, *, complementary: bool = False,
             joined[pairs.index((int(rng.integers(begin, piece)), piece)), way] = True
     first, second = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).unbind(1)
     return Arrangements(
-        poses=poses_of(total * num, seed + 1).reshape(total, num),
+        poses=random_se3(total * num, seed + 1, spread=0.7).reshape(total, num),
         placed=torch.ones(total, num, dtype=torch.bool),
         valid=torch.ones(len(counts), num, dtype=torch.bool),
         first=first,
@@ -137,9 +137,9 @@ def planted(count: int, ways: int, *, worlds: int = 1, seed: int = 0, liked: flo
     """The first motions of all pairs agree, in as many `worlds`, the first of them the truth; others do by chance."""
     pairs = pairs_of([count])
     first, second = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).unbind(1)
-    solutions = [poses_of(count, seed + 10 * world, spread=1.5) for world in range(max(worlds, 1))]
+    solutions = [random_se3(count, seed + 10 * world, spread=1.5) for world in range(max(worlds, 1))]
     together = [(world[second].inverse() @ world[first]).reshape(-1, 1) for world in solutions[:worlds]]
-    chance = poses_of(len(pairs) * ways, seed + 5, spread=1.5).reshape(len(pairs), ways)[:, worlds:]
+    chance = random_se3(len(pairs) * ways, seed + 5, spread=1.5).reshape(len(pairs), ways)[:, worlds:]
     rotation = torch.cat([*(of.rotation for of in together), chance.rotation], dim=1)
     motion = SE3(rotation, torch.cat([*(of.translation for of in together), chance.translation], dim=1))
     centers = 0.3 * drawn(count, 3, seed=seed + 6)

@@ -1,10 +1,9 @@
-"""For tests: lumpy closed surfaces without symmetry, with outward normals, and poses, from a seed; a tiny model."""
+"""For tests: lumpy closed surfaces without symmetry, with outward normals, from a seed; a tiny model."""
 
 import numpy as np
 import torch
-from scipy.spatial.transform import Rotation
 
-from eda import SE3, EdaConfig, NetworkConfig, Pieces, Puzzle
+from eda import EdaConfig, NetworkConfig, Pieces, Puzzle
 
 TINY_NETWORK = NetworkConfig(
     num_levels=2, num_blocks=1, num_neighbors=4, cross_neighbors=3, channels=8, num_heads=2, num_knots=5, spacing=0.2
@@ -14,12 +13,6 @@ TINY = EdaConfig(TINY_NETWORK)
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def poses_of(count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> SE3:
-    """Rotations by scipy, and places about one from the origin."""
-    rotation = torch.from_numpy(Rotation.random(count, random_state=seed).as_matrix())
-    return SE3(rotation, torch.randn(count, 3, generator=seeded(seed), dtype=torch.float64)).to(dtype)
 
 
 def lumpy_cloud(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,6 +40,13 @@ def lumpy_pieces(
     clouds = [lumpy_cloud(100 * seed + i, size + 3 * i) for i in range(num_pieces)]
     return Pieces.from_clouds(
         [points for points, _ in clouds], [n for _, n in clouds] if normals else None, dtype=dtype
+    )
+
+
+def two_puzzles(first_size: int = 24, second_size: int = 30, *, normals: bool = True) -> Pieces:
+    """A batch of a puzzle of 3 blobs and one of 2, whose pieces have about so many points."""
+    return Pieces.collate(
+        [lumpy_pieces(3, first_size, normals=normals), lumpy_pieces(2, second_size, seed=1, normals=normals)]
     )
 
 

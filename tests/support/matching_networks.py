@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 import torch
 from support.oracles import twist_matrix
-from support.soft_matches import model_of, poses_of, puzzle_of, times_of
+from support.rigid_motions import random_se3
+from support.soft_matches import model_of, puzzle_of, times_of
 from torch import Tensor
 
 from eda import SE3, Eda, Pieces
@@ -55,7 +56,7 @@ def field_of(model: Eda, pieces: Pieces, poses: SE3, tau: Tensor | None = None) 
 def known(case: str) -> tuple[Eda, Pieces, SE3, Tensor]:
     """A model, its pieces, their poses and the field there."""
     settings, batch = CASES[case]
-    model, pieces, poses = model_of(**settings), Pieces.collate(batch()), poses_of(10)
+    model, pieces, poses = model_of(**settings), Pieces.collate(batch()), random_se3(10, spread=0.7)
     return model, pieces, poses, field_of(model, pieces, poses)
 
 

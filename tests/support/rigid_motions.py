@@ -1,5 +1,7 @@
 """For tests: rigid motions (4, 4) by chance or from their parts, and points moved by them. Rotations are by scipy."""
 
+import math
+
 import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
@@ -35,6 +37,11 @@ def random_motion(seed: int, spread: float) -> np.ndarray:
 def random_se3(count: int, seed: int = 0, spread: float = 1.0) -> SE3:
     """The same as `random_motions`, as SE3 (count,)."""
     return SE3.from_matrix(random_motions(count, seed, spread))
+
+
+def random_se3_batch(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> SE3:
+    """`random_se3` in any batch shape and precision."""
+    return random_se3(math.prod(shape), seed).reshape(*shape).to(dtype)
 
 
 def random_motion_in_box(rng: np.random.Generator, reach: float = 1.0) -> np.ndarray:

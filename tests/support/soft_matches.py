@@ -7,7 +7,6 @@ import pytest
 import torch
 from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud, seeded
 from support.oracles import stirred
-from support.rigid_motions import random_se3
 from torch import Tensor
 
 from eda import SE3, Eda, EdaConfig, Pieces
@@ -25,10 +24,6 @@ of_both_kinds = pytest.mark.parametrize("complementary", [False, True])
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
-
-
-def poses_of(count: int, seed: int = 0, spread: float = 0.7) -> SE3:
-    return random_se3(count, seed, spread)
 
 
 def puzzle_of(sizes: list[int], seed: int = 0, normals: bool = True) -> Pieces:

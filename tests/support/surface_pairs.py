@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cdist
-from support.soft_matches import drawn, poses_of, unit
+from support.rigid_motions import random_se3
+from support.soft_matches import drawn, unit
 from torch import Tensor
 
 from eda import SE3
@@ -95,7 +96,7 @@ def slightly(count: int, degrees: float = 5.0, spacings: float = 1.0, seed: int 
 
 def pair_of(shape: str, count: int = 4) -> tuple[Surface, Surface, SE3, SE3]:
     """Two samples, in frames of their own; motions (K,) that are slightly off, and the true one."""
-    poses = poses_of(2, seed=3, spread=2.0)
+    poses = random_se3(2, seed=3, spread=2.0)
     true = poses[1] @ poses[0].inverse()
     here, there = (moved(SHAPES[shape](seed), poses[seed]) for seed in (0, 1))
     off = poses[1].reshape(1) @ slightly(count) @ poses[0].inverse().reshape(1)

@@ -1,9 +1,7 @@
-"""For tests of pieces: blobs as users have them, in other units and places, and two puzzles in one batch."""
+"""For tests of pieces: blobs as users have them, in other units and places."""
 
 import numpy as np
-from support.lumpy_shapes import lumpy_cloud, lumpy_pieces
-
-from eda import Pieces
+from support.lumpy_shapes import lumpy_cloud
 
 GEOREFERENCED = np.array([6e6, 4.5e6, 120.0])
 
@@ -16,7 +14,3 @@ def clouds_of(count: int = 3, size: int = 40) -> list[np.ndarray]:
 
 def normals_of(count: int = 3, size: int = 40) -> list[np.ndarray]:
     return [lumpy_cloud(i, size + i)[1] for i in range(count)]
-
-
-def two_puzzles() -> Pieces:
-    return Pieces.collate([lumpy_pieces(3, 10), lumpy_pieces(2, 14, seed=1)])
