@@ -94,6 +94,7 @@ signal.signal(signal.SIGALRM, lambda *_: None)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 time.sleep(0.3)
+signal.setitimer(signal.ITIMER_REAL, 0)  # while the interpreter ends nobody would handle it
 print(sleeping_teams(), len(states()) == before)
 """
 
