@@ -12,6 +12,7 @@ from eda.graph import Pyramid
 from eda.nn import EdaNetwork, Tokens, hypothesis_loss, matching_loss
 from eda.nn.protocol import AuxiliaryLoss, Labels
 from eda.pieces import Puzzle
+from eda.segment import segment_max
 
 
 def custom_auxiliary_losses(network: nn.Module, puzzle: Puzzle, labels: Labels) -> dict[str, Tensor]:
@@ -47,5 +48,13 @@ def auxiliary_losses(
 
 
 def _break_loss(network: EdaNetwork, pyramid: Pyramid, levels: list[Tensor], on_break: Tensor) -> Tensor:
+    """The cross-entropy over the points of puzzles without a focus: where points are dense says where breaks are."""
     logits = network.break_logits(pyramid, levels)
-    return nn.functional.binary_cross_entropy_with_logits(logits, on_break[pyramid.order].to(logits.dtype))
+    labels = on_break[pyramid.order].to(logits.dtype)
+    if pyramid.pieces.focus is None:
+        return nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    pieces = pyramid.pieces
+    puzzle = pieces.puzzle_of_piece[pieces.piece_of_point]
+    told = segment_max(pieces.focus_mask.to(logits.dtype), puzzle, pieces.num_puzzles)[puzzle] > 0
+    loss = nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    return (loss * ~told).sum() / (~told).sum().clamp(min=1)

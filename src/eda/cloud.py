@@ -44,6 +44,21 @@ def farthest_points_and_gaps(points: np.ndarray, count: int) -> tuple[np.ndarray
     return chosen, np.sqrt(gaps, out=gaps)
 
 
+def focused_order(gaps: np.ndarray, focus: np.ndarray) -> np.ndarray:
+    """The order in which points (n,) are kept when a cloud is thinned: at least every other one has `focus`.
+
+    Points with focus and those without are each ordered by their `gaps` of farthest point sampling, so every prefix
+    covers both regions evenly, that with focus more densely. Where most points have focus, or none, the order is that
+    of the gaps alone. It knows neither the axes nor the order of the points. (n,) float, (n,) bool -> (n,).
+    """
+    order = np.argsort(-gaps, kind="stable")
+    if not focus.any() or 2 * focus.sum() >= len(focus):
+        return order
+    inside = focus[order]
+    turn = np.where(inside, np.cumsum(inside), np.cumsum(~inside))
+    return order[np.lexsort((~inside, turn))]
+
+
 def farthest_points_reference(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The definition of `farthest_points_and_gaps`, which the compiled function must equal."""
     chosen, gaps = np.empty(count, dtype=np.int64), np.empty(count)

@@ -18,7 +18,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from eda.cloud import farthest_points, spatial_order
+from eda.cloud import farthest_points, farthest_points_and_gaps, focused_order, spatial_order
 from eda.pieces import Pieces
 from eda.segment import padded_rows, starts
 
@@ -64,13 +64,16 @@ class Pyramid:
     ) -> Pyramid:
         """The pyramid of some pieces, with `num_levels` downsamplings at `ratio` and k = `num_neighbors`.
 
-        The first `num_nearest` levels also store which of their points is nearest to each finest point.
+        The first `num_nearest` levels also store which of their points is nearest to each finest point. Of pieces with
+        a focus, every level keeps at least every other point there, as far as there are enough.
 
         Distances are compared in float64, so that rounding does not change a choice when a piece is rotated.
         """
         order = _spatial_order(pieces).to(pieces.points.device)
         pieces = pieces.reorder(order)
-        chains = [_piece_levels(cloud, num_levels, ratio, num_neighbors) for cloud in _exact_clouds(pieces)]
+        focus = _focus_of_pieces(pieces)
+        each = zip(pieces.exact_clouds(), focus, strict=True)
+        chains = [_piece_levels(cloud, inside, num_levels, ratio, num_neighbors) for cloud, inside in each]
         levels, below = [], pieces.points
         fine_sizes = pieces.sizes
         for depth in range(num_levels):
@@ -130,7 +133,7 @@ def nearest_rows(level: Level, pieces: Pieces) -> Tensor:
     first = starts(level.sizes).tolist()
     rows = [
         cKDTree(cloud.numpy()).query(fine)[1] + start
-        for cloud, fine, start in zip(coarse, _exact_clouds(pieces), first, strict=True)
+        for cloud, fine, start in zip(coarse, pieces.exact_clouds(), first, strict=True)
     ]
     return torch.from_numpy(np.concatenate(rows)).to(level.points.device)
 
@@ -140,15 +143,11 @@ def level_size(size: int, ratio: float, num_neighbors: int) -> int:
     return max(math.ceil(size * ratio), min(size, num_neighbors + 1))
 
 
-def _exact_clouds(pieces: Pieces) -> list[np.ndarray]:
-    points = pieces.points.detach().to("cpu", torch.float64)
-    return [cloud.numpy() for cloud in torch.split(points, pieces.sizes.tolist())]
-
 
 def _spatial_order(pieces: Pieces) -> Tensor:
     """The order that sorts every piece's points along a space-filling curve. -> (P,)."""
     first = starts(pieces.sizes).tolist()
-    orders = [spatial_order(cloud) + start for cloud, start in zip(_exact_clouds(pieces), first, strict=True)]
+    orders = [spatial_order(cloud) + start for cloud, start in zip(pieces.exact_clouds(), first, strict=True)]
     return torch.from_numpy(np.concatenate(orders))
 
 
@@ -156,15 +155,22 @@ def _spatial_order(pieces: Pieces) -> Tensor:
 _LocalLevel = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def _piece_levels(cloud: np.ndarray, num_levels: int, ratio: float, k: int) -> list[_LocalLevel]:
+def _focus_of_pieces(pieces: Pieces) -> list[np.ndarray | None]:
+    if pieces.focus is None:
+        return [None] * pieces.num_pieces
+    return [inside.numpy() for inside in torch.split(pieces.focus.cpu(), pieces.sizes.tolist())]
+
+
+def _piece_levels(
+    cloud: np.ndarray, focus: np.ndarray | None, num_levels: int, ratio: float, k: int
+) -> list[_LocalLevel]:
     sizes = [len(cloud)]
     for _ in range(num_levels):
         sizes.append(level_size(sizes[-1], ratio, k))
     if not num_levels:
         return []
-    # A coarser level is a prefix of the same run of farthest point sampling. Sorted indices are in spatial order,
-    # because the cloud is.
-    chosen = farthest_points(cloud, sizes[1])
+    # A coarser level is a prefix of the same order. Sorted indices are in spatial order, because the cloud is.
+    chosen = farthest_points(cloud, sizes[1]) if focus is None else _focused_points(cloud, focus)
     level_rows = [np.arange(len(cloud))] + [np.sort(chosen[:size]) for size in sizes[1:]]
     levels = []
     for fine_rows, rows in itertools.pairwise(level_rows):
@@ -174,6 +180,12 @@ def _piece_levels(cloud: np.ndarray, num_levels: int, ratio: float, k: int) -> l
         within = _nearest(coarse, coarse, np.arange(size), k)
         levels.append((parent, down, within))
     return levels
+
+
+def _focused_points(cloud: np.ndarray, focus: np.ndarray) -> np.ndarray:
+    """All points (n, 3) in the order in which levels keep them, if those with focus (n,) count more. -> (n,)."""
+    rows, gaps = farthest_points_and_gaps(cloud, len(cloud))
+    return rows[focused_order(gaps, focus[rows])]
 
 
 def _nearest(queries: np.ndarray, cloud: np.ndarray, own: np.ndarray, k: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate
 from eda.flow.loss import Loss as FlowLoss
 from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
+from eda.focus import beside_breaks, thin
 from eda.graph import Pyramid
 from eda.lie import SE3, so3
 from eda.model_config import EdaConfig
@@ -37,6 +38,9 @@ from eda.registration.rigid_groups import merge_pinned
 from eda.registry import look_up
 from eda.settings import check_choice, check_whole
 from eda.weights import path_of
+
+
+ON_BREAK = 0.5  # the probability above which a point counts as on a break
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,18 @@ class Eda(nn.Module):
     def pyramid(self, pieces: Pieces) -> Pyramid:
         """The pieces at every resolution of this network: build it once and pass it where pieces are asked for."""
         return Pyramid.build(pieces, **self.pyramid_settings)
+
+    def focus(self, dense: Pieces) -> Pieces:
+        """The pieces as this model is best shown them: `num_points` of the points of every puzzle, in the same frames.
+
+        A model with a focus first looks at an even choice of points for breaks, then gets about half of its points on
+        and beside them. Any other gets the even choice.
+        """
+        even = thin(dense, self.config.num_points)
+        if not self.config.focus:
+            return even
+        on_break = self.break_probability(even, dense) > ON_BREAK
+        return thin(dense, self.config.num_points, beside_breaks(dense, on_break))
 
     def sample_noise(self, pieces: Pieces, samples: int = 1, generator: torch.Generator | None = None) -> SE3:
         """Draws from P_0, the noise that this model is trained with and starts from. -> (samples, N)."""

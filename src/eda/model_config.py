@@ -30,6 +30,7 @@ class EdaConfig:
     judge_weight: float = 1.0  # of the cross-entropy of judged motions, where the network proposes any
     boldness: float = 1.0  # the inverse temperature at which arrangements are sampled (nn/pose_field.py)
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
+    focus: bool = False  # half of these points on and beside the breaks that the break head finds (eda/focus.py)
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
     regime: Regime = "fracture"  # the kind of pieces that it is for
@@ -44,6 +45,9 @@ class EdaConfig:
         check_positive("judge_weight", self.judge_weight)
         check_positive("boldness", self.boldness)
         check_whole("num_points", self.num_points, 1, 2**40)
+        check_switch("focus", self.focus)
+        if self.focus and not (isinstance(self.network, NetworkConfig) and self.network.break_head):
+            raise InputError("a focus needs breaks to be found: focus=True needs a network with break_head=True")
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
         check_choice("regime", self.regime, REGIMES)

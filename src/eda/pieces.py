@@ -37,6 +37,7 @@ class Pieces:
     counts: Tensor  # (B,) the number of pieces of each puzzle
     centers: Tensor  # (N, 3) float64, the piece's origin in the user's frame
     scales: Tensor  # (B,) float64, user units per unit of `points`
+    focus: Tensor | None = None  # (P,) bool, points that a pyramid keeps more of, as those near breaks; None: all alike
 
     def __post_init__(self) -> None:
         if self.points.ndim != 2 or self.points.shape[1] != 3:
@@ -47,6 +48,8 @@ class Pieces:
             )
         if self.normals is not None and self.normals.shape != self.points.shape:
             raise InputError(f"{tuple(self.points.shape)} points but {tuple(self.normals.shape)} normals")
+        if self.focus is not None and self.focus.shape != self.points.shape[:1]:
+            raise InputError(f"{len(self.points)} points but a focus of shape {tuple(self.focus.shape)}")
         if not self.points.is_floating_point():
             raise InputError(f"points must have a floating point dtype, got {self.points.dtype}")
 
@@ -91,6 +94,7 @@ class Pieces:
             counts=torch.cat([p.counts for p in batch]),
             centers=torch.cat([p.centers for p in batch]),
             scales=torch.cat([p.scales for p in batch]),
+            focus=None if all(p.focus is None for p in batch) else torch.cat([p.focus_mask for p in batch]),
         )
 
     # -- indices and counts ----------------------------------------------------------------------------------------
@@ -115,9 +119,19 @@ class Pieces:
         """B, the number of puzzles."""
         return len(self.counts)
 
+    @property
+    def focus_mask(self) -> Tensor:
+        """(P,) bool, the focus; False everywhere if there is none."""
+        return torch.zeros_like(self.points[:, 0], dtype=torch.bool) if self.focus is None else self.focus
+
     def centroids(self) -> Tensor:
         """m(X_i), the mean of every piece's points. -> (N, 3). Zero for pieces of `from_clouds` that were not moved."""
         return segment_mean(self.points, self.piece_of_point, self.num_pieces)
+
+    def exact_clouds(self) -> list[np.ndarray]:
+        """The points of every piece in float64, in which choices by distance do not depend on the pose. N of (n_i, 3)."""
+        points = self.points.detach().to("cpu", torch.float64)
+        return [cloud.numpy() for cloud in torch.split(points, self.sizes.tolist())]
 
     # -- moving ----------------------------------------------------------------------------------------------------
 
@@ -140,7 +154,23 @@ class Pieces:
 
     def reorder(self, order: Tensor) -> Pieces:
         """The same pieces with their points in another order: point i of the result is point order[i] of this one."""
-        return replace(self, points=self.points[order], normals=None if self.normals is None else self.normals[order])
+        return replace(
+            self,
+            points=self.points[order],
+            normals=None if self.normals is None else self.normals[order],
+            focus=None if self.focus is None else self.focus[order],
+        )
+
+    def keep(self, rows: Tensor) -> Pieces:
+        """The same pieces with some of their points only, in the same frames and unit. Rows (P',) ascend."""
+        kept = torch.bincount(self.piece_of_point[rows], minlength=self.num_pieces)
+        return replace(
+            self,
+            points=self.points[rows],
+            normals=None if self.normals is None else self.normals[rows],
+            focus=None if self.focus is None else self.focus[rows],
+            sizes=kept,
+        )
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Pieces:
         """The same pieces in another precision (points and normals) or on another device."""
@@ -152,6 +182,19 @@ class Pieces:
             counts=self.counts.to(device=device),
             centers=self.centers.to(device=device),
             scales=self.scales.to(device=device),
+            focus=None if self.focus is None else self.focus.to(device=device),
+        )
+
+    def resample(self, clouds: Sequence[np.ndarray], normals: Sequence[np.ndarray] | None) -> Pieces:
+        """One puzzle's pieces by other points (n_i, 3) in the user's frame, in the same frames and unit."""
+        each = zip(clouds, self.centers.numpy(), strict=True)
+        points = np.concatenate([cloud - center for cloud, center in each]) / float(self.scales[0])
+        return replace(
+            self,
+            points=torch.from_numpy(points).to(self.points),
+            normals=None if normals is None else torch.from_numpy(np.concatenate(normals)).to(self.points),
+            sizes=torch.tensor([len(cloud) for cloud in clouds]),
+            focus=None,
         )
 
     # -- the user's units ------------------------------------------------------------------------------------------

@@ -148,9 +148,7 @@ def _merge(pieces: Pieces, groups: RigidGroups, is_pinned: Tensor) -> tuple[Piec
     group_of_point = group[pieces.piece_of_point]
     order = torch.argsort(group_of_point, stable=True)
     joined = replace(
-        placed,
-        points=placed.points[order],
-        normals=None if placed.normals is None else placed.normals[order],
+        placed.reorder(order),
         sizes=torch.bincount(group_of_point, minlength=len(first)),
         counts=torch.bincount(pieces.puzzle_of_piece[first], minlength=pieces.num_puzzles),
         centers=torch.zeros(len(first), 3, dtype=pieces.centers.dtype, device=pieces.centers.device),

@@ -53,12 +53,14 @@ class DataConfig:
     draws: int = 1
     max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last value stays
     augmentation: Augmentation = field(default_factory=Augmentation)
+    focused: float = 0.75  # share of the puzzles that a model with a focus sees so; the others teach it breaks
     workers: int = 0
 
     def __post_init__(self) -> None:
         check_whole("points_per_batch", self.points_per_batch, 1, 2**40)
         check_whole("draws", self.draws, 0, 2**40)
         check_whole("workers", self.workers, 0, 4096)
+        check_share("focused", self.focused)
         for name in ("train", "validation"):
             check_text(name, getattr(self, name))
         if type(self.max_pieces) is not tuple:

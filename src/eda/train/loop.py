@@ -102,7 +102,12 @@ class Run:
             world=self.ranks.world,
         )
         graphs = Graphs(**self.model.pyramid_settings)
-        return Loader(Dataset.from_text(data.train), plan, graphs, data.augmentation, data.workers)
+        return Loader(Dataset.from_text(data.train), plan, graphs, data.augmentation, data.workers, self._focused)
+
+    @property
+    def _focused(self) -> float:
+        """The share of puzzles that are shown with a focus; the break head learns from the others."""
+        return self.config.data.focused if self.config.model.focus else 0.0
 
     def resume(self) -> None:
         """Restore the last good state on disk, if there is one."""

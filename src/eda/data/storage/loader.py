@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from eda.data.augment import Augmentation
 from eda.data.example import Example
+from eda.data.focused_puzzles import focused_puzzle
 from eda.data.storage.batches import BatchItem, BatchPlan
 from eda.data.storage.ragged import RaggedFile, write_ragged
 from eda.data.storage.shards import Dataset, arrays_of, example_of, open_cached
@@ -46,13 +47,13 @@ class Batch:
 
     @staticmethod
     def collate(batch: list[Batch]) -> Batch:
-        """Several as one. Break labels are kept only if all have them."""
-        breaks = [one.on_break for one in batch if one.on_break is not None]
+        """Several as one. Break labels are kept if all puzzles without a focus have them; the others need none."""
+        breaks = [_breaks(one) for one in batch]
         own = [_all_own(one) if one.own is None else one.own for one in batch]
         return Batch(
             Pyramid.collate([one.pyramid for one in batch]),
             SE3.cat([one.solution for one in batch]),
-            torch.cat(breaks) if len(breaks) == len(batch) else None,
+            None if any(labels is None for labels in breaks) else torch.cat(breaks),  # type: ignore[arg-type]
             None if all(one.own is None for one in batch) else torch.cat(own),
         )
 
@@ -64,6 +65,11 @@ class Batch:
             None if self.on_break is None else self.on_break.to(device),
             None if self.own is None else self.own.to(device),
         )
+
+
+def _breaks(batch: Batch) -> Tensor | None:
+    """(P,) the break labels, or the focus in their place."""
+    return batch.on_break if batch.pyramid.pieces.focus is None else batch.pyramid.pieces.focus
 
 
 def _all_own(batch: Batch) -> Tensor:
@@ -95,6 +101,14 @@ def make_batch(example: Example, graphs: Graphs) -> Batch:
     return _from_cache(_to_cache(example, graphs), graphs)  # by the same way as the cached ones, so to the same bits
 
 
+def focused_batch(example: Example, points: int, graphs: Graphs, rng: np.random.Generator) -> Batch:
+    """One example with a focus as a batch of one. Where the breaks are is told, so there are no labels to learn."""
+    puzzle = focused_puzzle(example, points, rng)
+    pyramid = graphs(puzzle.pieces)
+    own = None if example.own.all() else torch.from_numpy(example.own)
+    return Batch(replace(pyramid, order=torch.arange(len(pyramid.order))), puzzle.solution, None, own)
+
+
 @dataclass
 class Loader:
     """Batches without end: `loader.batches(first)` begins at any of them."""
@@ -104,6 +118,7 @@ class Loader:
     graphs: Graphs
     augmentation: Augmentation = field(default_factory=Augmentation)
     workers: int = 0
+    focused: float = 0.0  # share of the examples with break labels that get a focus
     cache: bool = True  # keep pyramids beside the shards; not possible where chance changes the examples
     waited: float = field(default=0.0, init=False)  # seconds that the consumer has waited for batches
 
@@ -111,7 +126,12 @@ class Loader:
         """Yields batches from the one with this number on, epoch after epoch."""
         loading: DataLoader[Batch] = DataLoader(
             _BatchReader(
-                self.dataset, self.plan.points_per_example, self.graphs, self.augmentation, self._cache_name()
+                self.dataset,
+                self.plan.points_per_example,
+                self.graphs,
+                self.augmentation,
+                self._cache_name(),
+                self.focused,
             ),
             sampler=_EndlessSampler(self.plan, self.dataset, first),
             batch_size=None,
@@ -136,7 +156,7 @@ class Loader:
 
     def _cache_name(self) -> str | None:
         """The name of the cache folders beside the shards, one for each setting of the pyramids; makes the folders."""
-        if not self.cache or not self.augmentation.changes_nothing:
+        if not self.cache or self.focused or not self.augmentation.changes_nothing:
             return None
         settings = {"points": self.plan.points_per_example, **vars(self.graphs)}
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
@@ -181,6 +201,7 @@ class _BatchReader(TorchDataset[Batch]):
     graphs: Graphs
     augmentation: Augmentation
     cache_name: str | None
+    focused: float
 
     def __getitem__(self, items: list[BatchItem]) -> Batch:
         return Batch.collate([self._one(item) for item in items])
@@ -192,6 +213,8 @@ class _BatchReader(TorchDataset[Batch]):
         shard, rng = self.dataset.shard(item.shard), np.random.default_rng(item.seed)
         another = (item.row + 1 + int(rng.integers(max(1, len(shard) - 1)))) % len(shard)
         changed = self.augmentation(shard[item.row], rng, None if another == item.row else shard[another])
+        if rng.random() < self.focused and changed.contact is not None:
+            return focused_batch(changed, self.points, self.graphs, rng)
         return make_batch(changed.downsample(self.points), self.graphs)
 
 
