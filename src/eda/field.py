@@ -16,10 +16,11 @@ from eda.errors import InputError
 from eda.flow.loss import center_velocity, rotate_velocity, spatial_twist
 from eda.graph import Pyramid
 from eda.lie import SE3
-from eda.nn import EdaNetwork, Time, Tokens
+from eda.nn import EdaNetwork, Paths, Relation, Time, Tokens
+from eda.nn.match_graph import MatchGraph
 from eda.nn.protocol import EncodingNetwork
 from eda.pieces import Pieces
-from eda.registration.arrangements import Arrangements, Search
+from eda.registration.arrangements import Arrangements
 from eda.segment import ranges
 
 Velocities = Callable[[SE3, Tensor], Tensor]  # poses (N,), tau (B,) -> (N, 6): (w, u) of every piece
@@ -82,13 +83,13 @@ class EncodedEda:
         *,
         encoded: Tokens | None = None,
         boldness: float = 1.0,
-        search: Search = "beam",
+        paths: Paths = "all",
     ) -> None:
         self._network = network
         self._pyramid = pyramid
         self._samples = samples
         self._boldness = boldness
-        self._search: Search = search
+        self._paths: Paths = paths
         self._last: tuple[Tensor, Tokens] | None = None
         self._copies: Tokens | None = None  # for their places: the features follow tau
         self._encoded = encoded  # by a time-free encoder, when it has run already
@@ -97,13 +98,18 @@ class EncodedEda:
         """(w, u), u the velocity of the piece's centre. -> (samples * N, 6)."""
         if self._network.config.free_network:
             return self._directly(poses, tau)
-        return self._network.relate(self._tokens(tau), poses, tau, self._boldness)
+        return self._network.relate(self._tokens(tau), poses, tau, self._boldness, self._paths)
+
+    def relation(self, poses: SE3, tau: Tensor) -> tuple[Relation, MatchGraph | None]:
+        """What f says part by part, for losses of their own, and the correspondences that it goes by."""
+        tokens = self._tokens(tau)
+        return self._network.relation(tokens, poses, tau), tokens.graph
 
     def _directly(self, poses: SE3, tau: Tensor) -> Tensor:
         """f(gX) of a network that does not turn with its input: the moved pieces are encoded anew."""
         moved = _move(Pyramid.collate([self._pyramid] * self._samples), poses)
         still = SE3.identity(len(poses), dtype=poses.rotation.dtype, device=poses.rotation.device)
-        return self._network.relate(self._network.encode(moved, tau, self._search), still, tau, self._boldness)
+        return self._network.relate(self._network.encode(moved, tau, self._paths), still, tau, self._boldness)
 
     def _tokens(self, tau: Tensor) -> Tokens:
         """The pieces attuned to tau; the last ones are kept, since the stages of a step often share their tau."""
@@ -125,14 +131,15 @@ class EncodedEda:
         time = Time(one.time.embedding.repeat(self._samples, 1), self._copies.layout.puzzle)
         arrangements = Arrangements.cat([one.arrangements] * self._samples) if one.arrangements else None
         features = one.features.repeat(self._samples, 1, 1)
-        return dataclasses.replace(self._copies, features=features, arrangements=arrangements, time=time)
+        graph = MatchGraph.cat([one.graph] * self._samples) if one.graph else None
+        return dataclasses.replace(self._copies, features=features, arrangements=arrangements, graph=graph, time=time)
 
     def _encode(self, tau: Tensor) -> Tokens:
         """The encoder at tau (B,): it ran once before where it does not see the time."""
         if self._network.config.time_in_encoder:
-            return self._network.encode(self._pyramid, tau, self._search)
+            return self._network.encode(self._pyramid, tau, self._paths)
         if self._encoded is None:
-            self._encoded = self._network.encode(self._pyramid, None, self._search)
+            self._encoded = self._network.encode(self._pyramid, None, self._paths)
         return self._encoded
 
 

@@ -169,32 +169,38 @@ def from_quaternion(quaternion: Tensor) -> Tensor:
 
 
 @full_precision
-def nearest(matrix: Tensor) -> Tensor:
-    """The rotation nearest to a matrix in the Frobenius norm, never a reflection. (..., 3, 3) -> (..., 3, 3)."""
-    return _Nearest.apply(matrix)
+def nearest(matrix: Tensor, damping: float = 0.0) -> Tensor:
+    """The rotation nearest to a matrix in the Frobenius norm, never a reflection. (..., 3, 3) -> (..., 3, 3).
+
+    Where it is hardly unique its gradient is large. With a `damping`, relative to the matrix, it is bounded instead.
+    """
+    return _Nearest.apply(matrix, damping)
 
 
 class _Nearest(torch.autograd.Function):
     """`nearest` with its own backward: that of the SVD divides by differences of singular values, which vanish."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, damping: float) -> Tensor:
         left, singular, right = torch.linalg.svd(matrix)
         sign = torch.linalg.det(left @ right).sign()
         signs = torch.stack([torch.ones_like(sign), torch.ones_like(sign), sign], dim=-1)
         left, singular = left * signs[..., None, :], singular * signs
         ctx.save_for_backward(left, singular, right)
+        ctx.damping = damping
         return left @ right
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         left, singular, right = ctx.saved_tensors
         inner = left.mT @ gradient @ right.mT
         total = singular[..., :, None] + singular[..., None, :]
         # A sum of zero means that the nearest rotation is not unique; the gradient is set to zero there.
         safe = torch.where(total > 0, total, torch.inf)
-        return left @ ((inner - inner.mT) / safe) @ right
+        if ctx.damping:
+            safe = safe + (ctx.damping * singular[..., :1, None]).square() / safe
+        return left @ ((inner - inner.mT) / safe) @ right, None
 
 
 @full_precision

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +29,20 @@ from eda.nn.blocks import CrocoBlock, DownBlock
 from eda.nn.break_head import BreakHead
 from eda.nn.correspondences import Matcher, MatchScores
 from eda.nn.layers import AdaptiveNorm, Time, TimeEmbedding
-from eda.nn.network_config import NetworkConfig
+from eda.nn.match_graph import MatchGraph
+from eda.nn.network_config import NetworkConfig, PoseFieldKind
 from eda.nn.pose_field import PoseField
+from eda.nn.synchronising_field import Arrangement, SynchronisingField, velocity_to
 from eda.pieces import Pieces
 from eda.registration.arrangements import Arrangements, Search, arrange
 from eda.registration.hypotheses import PairHypotheses, find_hypotheses
 from eda.registration.icp import Surface
 from eda.segment import ranges, segment_softmax, segment_sum
+
+
+# What f sees of other pieces: all; correspondences of pairs without a search or synchronisation of the whole; or the
+# paper's cross-attention alone.
+Paths = Literal["all", "pairs", "croco"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,8 @@ class Tokens:
     points: Tensor  # (T, 3)
     within: Edges  # the neighbours in the same piece
     layout: Layout
-    arrangements: Arrangements | None = None  # in which they may fit
+    arrangements: Arrangements | None = None  # in which they may fit, of a network that searches
+    graph: MatchGraph | None = None  # their correspondences, of a network that synchronises
     time: Time | None = None  # what the features are attuned to, if they are
 
     @staticmethod
@@ -91,7 +99,16 @@ class Tokens:
             arrangements=Arrangements.cat([t.arrangements for t in batch if t.arrangements])
             if batch[0].arrangements
             else None,
+            graph=MatchGraph.cat([t.graph for t in batch if t.graph]) if batch[0].graph else None,
         )
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What f says at some poses, part by part."""
+
+    plain: Tensor  # (N, 6): (w, u) of every piece by the Croco path alone
+    rounds: list[Arrangement]  # of the synchronising field, the last one last; none without it
 
 
 class EdaNetwork(nn.Module):
@@ -107,7 +124,9 @@ class EdaNetwork(nn.Module):
         self.time = TimeEmbedding(config.channels)
         self.down = nn.ModuleList(DownBlock(config, first=depth == 0) for depth in range(config.num_levels))
         self.matcher = Matcher(config) if config.match_width else None
-        self.motions = PoseField(config.is_complementary) if config.match_width else None
+        searches, synchronises = (config.match_width and config.pose_field == kind for kind in get_args(PoseFieldKind))
+        self.motions = PoseField(config.is_complementary) if searches else None
+        self.synchronising = SynchronisingField(config.normals == "oriented") if synchronises else None
         self.croco = nn.ModuleList(CrocoBlock(config) for _ in range(config.num_blocks))
         self.head = VelocityHead(config)
         self.breaks = BreakHead(config) if config.break_head else None
@@ -120,18 +139,19 @@ class EdaNetwork(nn.Module):
         self,
         pyramid: Pyramid,
         tau: Tensor | None,
-        search: Search = "beam",
+        paths: Paths = "all",
         levels: list[Tensor] | None = None,
     ) -> Tokens:
         """All that happens inside single pieces, in their own frames. tau (B,), not used by a time-free encoder.
 
-        With `search="none"`, places are not matched and pieces not arranged: the Croco path decides alone. `levels` are
-        those of `descend`, if it has run already.
+        With `paths="croco"`, places are not matched: the Croco path decides alone. `levels` are those of `descend`, if
+        it has run already.
         """
         levels = self.descend(pyramid, tau) if levels is None else levels
-        scores = None if search == "none" else self.match(pyramid, levels)
-        found = None if scores is None else self.arrange(pyramid, self.hypothesize(pyramid, scores), search)
-        return self.tokens(pyramid, levels, found)
+        scores = None if paths == "croco" else self.match(pyramid, levels)
+        if scores is None or self.synchronising:
+            return self.tokens(pyramid, levels, graph=None if scores is None else self.link(pyramid, scores))
+        return self.tokens(pyramid, levels, self.arrange(pyramid, self.hypothesize(pyramid, scores), paths))
 
     @full_precision
     def match(self, pyramid: Pyramid, levels: list[Tensor]) -> MatchScores | None:
@@ -139,14 +159,26 @@ class EdaNetwork(nn.Module):
         return self.matcher(pyramid, levels) if self.matcher else None
 
     @full_precision
-    def tokens(self, pyramid: Pyramid, levels: list[Tensor], arrangements: Arrangements | None = None) -> Tokens:
-        """From the levels of `descend`: the last one as tokens, with the arrangements of their pieces."""
+    def tokens(
+        self,
+        pyramid: Pyramid,
+        levels: list[Tensor],
+        arrangements: Arrangements | None = None,
+        graph: MatchGraph | None = None,
+    ) -> Tokens:
+        """From the levels of `descend`: the last one as tokens, with what correspondences say of their pieces."""
         level, config = pyramid.coarse, self.config
         within = Edges.between(level.points, level.points, level.within, config.reach(config.num_levels))
         matched = self.matcher.level if self.matcher else -1
         seen = [features.detach() if depth <= matched else features for depth, features in enumerate(levels)]
         layout = Layout(level.sizes, pyramid.pieces.counts)
-        return Tokens(seen[-1], level.points, within, layout, arrangements)
+        return Tokens(seen[-1], level.points, within, layout, arrangements, graph)
+
+    @full_precision
+    def link(self, pyramid: Pyramid, scores: MatchScores) -> MatchGraph:
+        """The likeliest correspondences of every puzzle, for the synchronising field."""
+        centers = pyramid.pieces.centroids()
+        return MatchGraph.of(scores, centers, complementary=self.config.is_complementary)
 
     @full_precision
     def hypothesize(self, pyramid: Pyramid, scores: MatchScores) -> list[PairHypotheses]:
@@ -168,9 +200,10 @@ class EdaNetwork(nn.Module):
         return [tuple(itertools.islice(every, count)) for count in counts]
 
     @full_precision
-    def arrange(self, pyramid: Pyramid, hypotheses: list[PairHypotheses], search: Search = "beam") -> Arrangements:
-        """The arrangements of every puzzle, from the hypotheses of its pairs."""
+    def arrange(self, pyramid: Pyramid, hypotheses: list[PairHypotheses], paths: Paths = "all") -> Arrangements:
+        """The arrangements of every puzzle, from the hypotheses of its pairs: by a beam search, or greedily."""
         assert self.motions is not None
+        search: Search = "beam" if paths == "all" else "greedy"
         centers = pyramid.pieces.centroids().split(pyramid.pieces.counts.tolist())
         scores, each = self.motions.pair_scores, zip(hypotheses, centers, strict=True)
         return Arrangements.cat([arrange(some, at, scores, search) for some, at in each])
@@ -213,11 +246,26 @@ class EdaNetwork(nn.Module):
         return replace(tokens, features=features, time=time)
 
     @full_precision
-    def relate(self, tokens: Tokens, poses: SE3, tau: Tensor, boldness: float = 1.0) -> Tensor:
+    def relate(
+        self, tokens: Tokens, poses: SE3, tau: Tensor, boldness: float = 1.0, paths: Paths = "all"
+    ) -> Tensor:
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
 
-        Tokens that are attuned already, which must be to this tau, save the first self-attention. Arrangements in
-        which pieces may fit are weighed at the inverse temperature `boldness` (`nn/pose_field.py`).
+        Arrangements in which pieces may fit are weighed at the inverse temperature `boldness` (`nn/pose_field.py`).
+        """
+        said = self.relation(tokens, poses, tau, paths)
+        if self.motions and tokens.arrangements:
+            return self.motions(tokens.arrangements, poses, tau, said.plain, boldness)
+        if said.rounds and tokens.graph:
+            return velocity_to(tokens.graph, said.rounds[-1], poses, tau)
+        return said.plain
+
+    @full_precision
+    def relation(self, tokens: Tokens, poses: SE3, tau: Tensor, paths: Paths = "all") -> Relation:
+        """What the Croco path says, and where the synchronising field wants the pieces, at poses (N,) and tau (B,).
+
+        Tokens that are attuned already, which must be to this tau, save the first self-attention. With
+        `paths="pairs"`, every piece follows its pairs at once, without synchronisation.
         """
         if tokens.time is None:
             tokens = self.attune(tokens, tau)
@@ -234,10 +282,12 @@ class EdaNetwork(nn.Module):
         features = first.look_across(features, between, tokens.time)  # type: ignore[operator]
         for croco in others:
             features = croco(features, within, between, tokens.time)
-        velocity = self.head(features, layout.piece, len(layout.sizes), tokens.time)
-        if self.motions and tokens.arrangements:
-            velocity = self.motions(tokens.arrangements, poses, tau, velocity, boldness)
-        return velocity
+        plain = self.head(features, layout.piece, len(layout.sizes), tokens.time)
+        rounds: list[Arrangement] = []
+        if self.synchronising and tokens.graph:
+            # Each path learns from its own loss: what correspondences cannot say must not depend on what they do.
+            rounds = self.synchronising(tokens.graph, poses, tau, plain.detach(), together=paths == "all")
+        return Relation(plain, rounds)
 
 
 def _time_of(embedding: Tensor | None, sizes: Tensor, counts: Tensor) -> Time | None:

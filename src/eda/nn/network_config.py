@@ -12,6 +12,8 @@ from eda.settings import check_choice, check_positive, check_switch, check_whole
 Normals = Literal["oriented", "unoriented", "absent"]
 # Which places of two pieces correspond: those that show the same surface, or those that fit, as along a break.
 MatchingKind = Literal["overlap", "complementary"]
+# How correspondences become velocities: by a search over arrangements, or by synchronising soft fits of pairs.
+PoseFieldKind = Literal["search", "synchronising"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class NetworkConfig:
     match_level: int = 1  # ours: the level of the encoder whose points are matched
     match_layers: int = 3  # ours: rounds of attention inside the own piece and across pieces
     matching: MatchingKind = "overlap"  # ours: which places of two pieces correspond
+    pose_field: PoseFieldKind = "search"  # ours: what follows from correspondences
     spacing: float = 0.03  # ours: typical distance of points at the finest level, in units of the puzzle's size
     free_network: bool = False  # ablation (e): D_K of edge attention is replaced by a map that breaks equivariance
 
@@ -59,6 +62,7 @@ class NetworkConfig:
         check_positive("spacing", self.spacing)
         check_choice("normals", self.normals, get_args(Normals))
         check_choice("matching", self.matching, get_args(MatchingKind))
+        check_choice("pose_field", self.pose_field, get_args(PoseFieldKind))
         if self.ratio >= 1:
             raise InputError(f"ratio must be below 1, got {self.ratio}")
         if self.channels % self.num_heads:
@@ -89,7 +93,8 @@ class NetworkConfig:
     @property
     def without_matches(self) -> NetworkConfig:
         """The same network without the path that matches places."""
-        defaults: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name.startswith("match")}
+        of_matches = [f for f in fields(self) if f.name.startswith("match") or f.name == "pose_field"]
+        defaults: dict[str, Any] = {f.name: f.default for f in of_matches}
         return replace(self, **defaults)
 
     def reach(self, level: int) -> float:

@@ -1,0 +1,155 @@
+"""MatchGraph: the likeliest correspondences of every place, and how far they agree with each other.
+
+In: `MatchScores`. Out: for the places of a puzzle that most likely have a counterpart, their best candidates, with
+votes: two correspondences of the same two pieces support each other if their places are as far apart on one piece as on
+the other, and their normals lie alike. All of it is made of invariants, once per puzzle, before any pose is known.
+
+Shapes: B puzzles, S places and N pieces (padded), K candidates of a place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from eda.nn.correspondences import MatchScores
+from eda.segment import padded_rows, ranges, starts
+
+MOST_PLACES = 256  # of a puzzle
+NUM_CANDIDATES = 8  # K
+NUM_VOTERS = 4  # of the candidates of a place, those that vote
+VOTE_ROUNDS = 2
+LEAST_FIT = -12.0  # the logarithm of a weight that counts as none
+LENGTH_TOLERANCE = 0.4  # within which two lengths agree, in units of the places' reach
+NORMAL_TOLERANCE = 0.4  # within which cosines of normals agree
+LEAST_VOTE = 1e-2
+
+
+@dataclass(frozen=True)
+class MatchGraph:
+    """Places with their candidates, puzzle by puzzle."""
+
+    points: Tensor  # (B, S, 3) in the own frames of their pieces
+    normals: Tensor | None  # (B, S, 3)
+    piece: Tensor  # (B, S) the piece of every place, counted within its puzzle
+    present: Tensor  # (B, S) which places are not padding
+    shared: Tensor  # (B, S) how likely a place has a counterpart
+    fit: Tensor  # (B, S, S) the logarithm of how surely two places correspond, at least `LEAST_FIT`
+    mates: Tensor  # (B, S, K) the candidates of every place
+    votes: Tensor  # (B, S, K, VOTE_ROUNDS) the logarithm of their support by others
+    rows: Tensor  # (B, N) the pieces of every puzzle among all pieces
+    has: Tensor  # (B, N) which of these are not padding
+    centers: Tensor  # (B, N, 3) the centroids of the pieces, in their own frames
+    reach: float  # the unit of length
+
+    @staticmethod
+    def of(scores: MatchScores, centers: Tensor, *, complementary: bool) -> MatchGraph:
+        """The graph of matched places, of pieces with these centroids (N, 3).
+
+        Normals of complementary places are opposed; those of places that show the same surface are alike, up to sign.
+        """
+        rows, has = padded_rows(scores.counts)
+        across, piece = scores.across, ranges(scores.sizes)
+        certain = scores.log_choices() + logsigmoid(scores.shared)[across.rows][:, :, None]
+        fit = (certain + certain.mT).masked_fill(~scores.pairs, LEAST_FIT).clamp(min=LEAST_FIT)
+        best = fit.amax(-1).masked_fill(~across.present, -torch.inf)
+        chosen = best.topk(min(MOST_PLACES, best.shape[1]), dim=1).indices.sort(1).values
+        fit = _gather_rows(_gather_rows(fit, chosen).mT, chosen).mT
+        places, present = across.rows.gather(1, chosen), across.present.gather(1, chosen)
+        local = piece - starts(scores.counts)[ranges(scores.counts)][piece]
+        graph = MatchGraph(
+            points=scores.points[places],
+            normals=None if scores.normals is None else scores.normals[places],
+            piece=local[places],
+            present=present,
+            shared=torch.sigmoid(scores.shared)[places] * present,
+            fit=fit,
+            mates=fit.detach().topk(min(NUM_CANDIDATES, fit.shape[-1]), dim=-1).indices,
+            votes=fit,  # not yet
+            rows=rows,
+            has=has,
+            centers=centers[rows],
+            reach=scores.reach,
+        )
+        return replace(graph, votes=graph.count_votes(complementary))
+
+    @staticmethod
+    def cat(batch: list[MatchGraph]) -> MatchGraph:
+        """Several graphs of equal shapes as one: the same puzzles several times, for several samples."""
+        offsets, total = [], 0
+        for graph in batch:
+            offsets.append(graph.rows + total)
+            total += int(graph.has.sum())
+        names = ("points", "piece", "present", "shared", "fit", "mates", "votes", "has", "centers")
+        joined = {name: torch.cat([getattr(graph, name) for graph in batch]) for name in names}
+        normals = [graph.normals for graph in batch if graph.normals is not None]
+        return MatchGraph(
+            **joined,
+            normals=torch.cat(normals) if normals else None,
+            rows=torch.cat(offsets),
+            reach=batch[0].reach,
+        )
+
+    def of_places(self, values: Tensor) -> Tensor:
+        """Values of pieces (B, N, ...) at their places. -> (B, S, ...)."""
+        index = self.piece.reshape(*self.piece.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:])
+        return values.gather(1, index)
+
+    def count_votes(self, complementary: bool) -> Tensor:
+        """The logarithm of the support of every candidate, round by round: in a later one the supported have more
+        weight. -> (B, S, K, VOTE_ROUNDS).
+        """
+        agree = self._agreement(complementary)  # (B, S K, S V)
+        fit = self.fit.gather(2, self.mates)
+        weight, rounds = fit.exp(), []
+        for _ in range(VOTE_ROUNDS):
+            voters = weight[..., :NUM_VOTERS].flatten(1)
+            votes = (agree @ voters[..., None]).reshape(weight.shape) + LEAST_VOTE
+            rounds.append(votes.log())
+            weight = (fit + votes.log()).softmax(-1) * self.shared[..., None]
+        return torch.stack(rounds, -1)
+
+    @torch.no_grad()
+    def _agreement(self, complementary: bool) -> Tensor:
+        """(B, S K, S V) how well a candidate agrees with a voter; zero unless both join the same two pieces."""
+        batch, places, _ = self.mates.shape
+        mates, voters = self.mates.flatten(1), self.mates[..., :NUM_VOTERS].flatten(1)
+        own = torch.arange(places, device=mates.device)
+        here = own.repeat_interleave(self.mates.shape[-1]).expand(batch, -1)
+        there = own.repeat_interleave(min(NUM_VOTERS, self.mates.shape[-1])).expand(batch, -1)
+
+        def difference(table: Tensor, sign: float = 1.0) -> Tensor:
+            """A value of two places (B, S, S) on one piece, less the one of their candidates on the other."""
+            at_places, at_mates = _pick(table, here, there), _pick(table, mates, voters)
+            return (at_places - sign * at_mates).square_()
+
+        offset = self.points[:, None, :] - self.points[:, :, None]
+        length = offset.square().sum(-1).add(1e-12).sqrt()
+        badness = difference(length / (LENGTH_TOLERANCE * self.reach))
+        if self.normals is not None:
+            facing = self.normals @ self.normals.mT
+            slope = (offset * self.normals[:, :, None]).sum(-1) / (length + 0.5 * self.reach)
+            tables = [(facing, 1.0), (slope, -1.0), (slope.mT, -1.0)]
+            if not complementary:  # of unknown sign
+                tables = [(table.square(), 1.0) for table, _ in tables]
+            for table, sign in tables:
+                badness += difference(table / NORMAL_TOLERANCE, sign)
+        # Places side by side always agree, which says nothing.
+        apart = length.square() / (length.square() + self.reach**2)
+        same = self.piece[:, :, None] == self.piece[:, None, :]
+        apart = apart * (same & self.present[:, :, None] & self.present[:, None, :])
+        return badness.mul_(-0.5).exp_().mul_(_pick(apart, here, there)).mul_(_pick(same.to(apart.dtype), mates, voters))
+
+
+def _gather_rows(table: Tensor, chosen: Tensor) -> Tensor:
+    """Some rows (B, S') of tables (B, S, T). -> (B, S', T)."""
+    return table.gather(1, chosen[..., None].expand(-1, -1, table.shape[-1]))
+
+
+def _pick(table: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Entries of tables (B, S, S) at all pairs of rows (B, P) and columns (B, Q). -> (B, P, Q)."""
+    picked = _gather_rows(table, rows)
+    return picked.gather(2, columns[:, None, :].expand(-1, picked.shape[1], -1))
