@@ -62,13 +62,15 @@ def test_a_shape_does_not_cross_itself(kind):
 @pytest.mark.parametrize("kind", THIN_KINDS)
 def test_a_thin_kind_is_sound_and_thin_for_every_seed(kind):
     """Twice the volume by the area is the thickness of a sheet, and the radius of a bar."""
+    made = [mesh_of(SHAPES[kind](np.random.default_rng(seed))) for seed in range(10, 22)]
+    assert all(num_bodies(mesh) == 1 for mesh in made)  # no part hangs in the air: it would be left out
     shapes = [shape_of(kind, seed) for seed in range(10, 22)]
     assert all(is_closed(mesh) and num_bodies(mesh) == 1 for mesh in shapes)
     assert all(100 < len(mesh.faces) < 6000 for mesh in shapes)
     sizes = [np.linalg.norm(np.ptp(mesh.vertices, axis=0)) for mesh in shapes]
     thickness = np.array([2 * mesh.volume / mesh.area / size for mesh, size in zip(shapes, sizes, strict=True)])
     assert 0.005 < thickness.min() < (0.036 if kind in ("cookie", "puppet", "stag") else 0.016)
-    assert kind == "pill_bottle" or thickness.max() < 0.06  # some pill bottles are solid
+    assert kind == "pill_bottle" or thickness.max() < 0.08  # some pill bottles are solid
 
 
 @pytest.mark.parametrize("kind", ["looking_glass", "tablet", "fork", "wineglass", "band"])

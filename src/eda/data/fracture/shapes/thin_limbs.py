@@ -31,7 +31,7 @@ def _arm(rng: np.random.Generator, side: int, shoulder: float, thick: float) -> 
     u = rng.uniform
     elbow = np.array([side * u(0.16, 0.28), u(-0.12, 0.12), shoulder + u(-0.2, 0.12)])
     hand = np.add(elbow, (side * u(-0.1, 0.15), u(-0.18, 0.18), u(-0.15, 0.22)))
-    arm = _limb([(side * 0.05, 0, shoulder), elbow, hand], thick, 0.75 * thick)
+    arm = _limb([(0, 0, shoulder), elbow, hand], thick, 0.75 * thick)
     if rng.random() < 0.3:
         staff = [np.add(hand, (0, 0, -u(0.1, 0.3))), hand, np.add(hand, (u(-0.05, 0.05), 0, u(0.15, 0.4)))]
         return [arm, tube(bow(staff, 8), np.full(8, u(0.012, 0.02)), 8)]
@@ -41,16 +41,18 @@ def _arm(rng: np.random.Generator, side: int, shoulder: float, thick: float) -> 
 def puppet(rng: np.random.Generator) -> Manifold:
     """A toy figure: a small trunk, a head, thin arms and legs in any pose, some on a thin base."""
     u = rng.uniform
-    arm, leg, shoulder = u(0.016, 0.035), u(0.02, 0.04), u(0.68, 0.74)
+    arm, leg, shoulder = u(0.016, 0.035), u(0.02, 0.04), u(0.66, 0.72)
+    on_base = rng.random() < 0.5
+    lift = 0.02 if on_base else 0.15  # the highest that a foot is raised
     trunk = ball((0, 0, 0.6), (u(0.07, 0.13), u(0.05, 0.09), u(0.16, 0.22)), squareness=u(0.5, 1), segments=18)
     head = ball((u(-0.03, 0.03), 0, u(0.9, 0.95)), u(0.07, 0.13, size=3), squareness=u(0.6, 1))
     parts = [trunk, head, _limb([(0, 0, 0.7), (0, 0, 0.9)], u(0.02, 0.04), 0.02)]
     for side in (-1, 1):
         knee = np.array([side * u(0.05, 0.14), u(-0.12, 0.12), u(0.22, 0.32)])
-        foot = np.array([side * u(0.05, 0.16), u(-0.12, 0.12), u(0, 0.08)])
-        parts += [*_arm(rng, side, shoulder, arm), _limb([(side * 0.04, 0, 0.48), knee, foot], leg, 0.8 * leg)]
+        foot = np.array([side * u(0.05, 0.16), u(-0.12, 0.12), u(0, lift)])
+        parts += [*_arm(rng, side, shoulder, arm), _limb([(side * 0.03, 0, 0.5), knee, foot], leg, 0.8 * leg)]
         parts.append(ball(np.add(foot, (0, 0.03, 0)), (u(0.03, 0.05), u(0.05, 0.08), u(0.02, 0.04)), segments=10))
-    if rng.random() < 0.5:
+    if on_base:
         base = ball((u(-0.03, 0.03), 0, 0), (u(0.2, 0.3), u(0.2, 0.25), u(0.02, 0.04)), squareness=0.3, segments=24)
         parts.append(base)
     return union(parts)
