@@ -1,4 +1,4 @@
-"""Chance in training: crops, mirror images, noise, lost and foreign pieces, with labels that stay true."""
+"""Chance in training: crops, joins, mirror images, noise, lost and foreign pieces, with labels that stay true."""
 
 from dataclasses import replace
 
@@ -11,7 +11,16 @@ from support.small_datasets import lumpy_example
 
 from eda import InputError
 from eda.data import LOST, OUTER, Example
-from eda.data.augment import Augmentation, add_noise, crop, mirror_image, with_foreign_piece, without_piece
+from eda.data.augment import (
+    Augmentation,
+    add_noise,
+    crop,
+    join_pieces,
+    mirror_image,
+    with_foreign_piece,
+    without_piece,
+)
+from eda.data.fracture import FractureConfig, FractureSource
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -85,6 +94,168 @@ def test_labels_follow_a_crop_and_its_order_is_forgotten():
 def test_a_crop_leaves_enough_to_orient_a_piece(size):
     example = Example.from_clouds("small", [lumpy_cloud(i, size)[0] for i in range(2)])
     assert min(crop(example, 0.0, rng(seed)).sizes.min() for seed in range(20)) == 4
+
+
+# -- joined pieces -----------------------------------------------------------------------------------------
+
+
+def broken(item: int, pieces: int = 7) -> Example:
+    """A real puzzle of the generator: who touches whom is known exactly."""
+    config = FractureConfig(min_pieces=pieces, max_pieces=pieces, num_points=1200)
+    return FractureSource(config, seed=5, shapes=("stone", "bowl", "figurine", "tablet"))[item]
+
+
+def parts_of(joined: Example, example: Example) -> list[set[int]]:
+    """The pieces of the example whose points every joined piece has; every point is looked up, with its normal."""
+    owner = np.repeat(np.arange(example.num_pieces), example.sizes)
+    found = []
+    for points, normals in zip(joined.clouds(), joined.clouds(joined.normals), strict=True):
+        rows = rows_of(points, example.points)
+        assert len(set(rows)) == len(rows)
+        assert np.array_equal(normals, example.normals[rows])
+        found.append(set(owner[rows].tolist()))
+    return found
+
+
+def touching(example: Example) -> set[frozenset[int]]:
+    """The pairs of pieces that touch, point after point."""
+    owner = np.repeat(np.arange(example.num_pieces), example.sizes)
+    return {frozenset((int(a), int(b))) for a, b in zip(owner, example.contact, strict=True) if b >= 0}
+
+
+def is_connected(parts: set[int], pairs: set[frozenset[int]]) -> bool:
+    """Whether one can walk from any part to any other over pairs within them."""
+    reached = {min(parts)}
+    while more := {b for pair in pairs if pair <= parts and pair & reached for b in pair} - reached:
+        reached |= more
+    return reached == parts
+
+
+@pytest.mark.parametrize("item", range(6))
+def test_a_joined_puzzle_is_a_puzzle_of_the_same_object(item):
+    """The law of joining, by a walk over every point."""
+    example = broken(item).sort_farthest_first()
+    for seed in range(8):
+        joined = join_pieces(example, rng(seed))
+        joined.check()
+        assert 2 <= joined.num_pieces < example.num_pieces
+        parts = parts_of(joined, example)
+        assert sorted(piece for each in parts for piece in each) == list(range(example.num_pieces))
+        assert all(is_connected(each, touching(example)) for each in parts)
+        group = {piece: number for number, each in enumerate(parts) for piece in each}
+        owner = np.repeat(np.arange(example.num_pieces), example.sizes).tolist()
+        kept = [
+            (point.tobytes(), group[a], group.get(b, b))
+            for point, a, b in zip(example.points, owner, example.contact.tolist(), strict=True)
+            if b < 0 or group[a] != group[b]
+        ]
+        now = zip(
+            joined.points, np.repeat(np.arange(len(parts)), joined.sizes).tolist(), joined.contact.tolist(), strict=True
+        )
+        assert sorted((point.tobytes(), a, b) for point, a, b in now) == sorted(kept)
+        assert joined.contact.dtype == np.int16
+        assert joined.gaps is None, "the farthest-point order of the joined piece is another one"
+
+
+def test_what_lay_between_joined_pieces_is_gone_and_labels_are_renumbered():
+    """A chain 0 - 1 - 2, which can be joined in two ways."""
+    row = [OUTER, OUTER, OUTER, LOST]
+    example = labelled([*row, 1, 1], [*row, 0, 2, 2], [*row, 1])
+    points, contact = example.clouds(), example.clouds(example.contact)
+    seen = set()
+    for seed in range(20):
+        joined = join_pieces(example, rng(seed))
+        first = joined.sizes.tolist() == [10, 5]  # pieces 0 and 1 were joined, else 1 and 2
+        pieces, names = (
+            ((0, 1), {OUTER: OUTER, LOST: LOST, 2: 1}) if first else ((1, 2), {OUTER: OUTER, LOST: LOST, 0: 0})
+        )
+        keep = [~np.isin(contact[a], [b for b in pieces if a in pieces and b != a]) for a in range(3)]
+        assert np.array_equal(joined.points, np.concatenate([points[a][keep[a]] for a in range(3)]))
+        expected = [names.get(int(v), 0 if first else 1) for a in range(3) for v in contact[a][keep[a]]]
+        assert joined.contact.tolist() == expected
+        seen.add(first)
+    assert seen == {True, False}
+
+
+def test_every_smaller_number_of_pieces_is_as_likely():
+    example = broken(0, pieces=6)
+    counts = np.bincount([join_pieces(example, chance).num_pieces for chance in [rng(3)] for _ in range(400)])
+    assert counts.tolist()[:2] == [0, 0]
+    assert len(counts) == 6
+    assert all(70 <= count <= 130 for count in counts[2:]), counts
+
+
+def test_foreign_pieces_are_not_joined_and_stay_foreign():
+    example = broken(1, pieces=4)
+    mixed = with_foreign_piece(with_foreign_piece(example, lumpy_example(1, 2), rng()), lumpy_example(2, 2), rng())
+    first = replace(mixed, foreign=None).rows(np.roll(np.arange(len(mixed.points)), 45), np.roll(mixed.sizes, 1))
+    assert mixed.sizes[-1] == 45
+    first = replace(
+        first, foreign=np.roll(mixed.foreign, 1), contact=np.where(first.contact < 0, first.contact, first.contact + 1)
+    )
+    for seed in range(10):
+        joined = join_pieces(first, rng(seed))
+        assert joined.foreign.tolist() == [True] + [False] * (joined.num_pieces - 2) + [True]
+        assert 2 <= joined.own.sum() < 4
+        for piece in (0, -1):
+            assert np.array_equal(joined.clouds()[piece], first.clouds()[piece])
+            assert np.array_equal(joined.clouds(joined.contact)[piece], first.clouds(first.contact)[piece])
+
+
+def test_a_foreign_piece_is_not_joined_even_if_labels_say_that_it_touches():
+    example = replace(lumpy_example(0, 4), foreign=np.array([False, False, True, False]))  # 0 - 1 - 2 - 3 - 0
+    for seed in range(10):
+        joined = join_pieces(example, rng(seed))
+        assert joined.own.sum() == 2
+        assert any(np.array_equal(joined.clouds()[i], example.clouds()[2]) for i in np.flatnonzero(joined.foreign))
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        replace(lumpy_example(0, 4), contact=None),
+        lumpy_example(0, 2).sort_farthest_first(),
+        replace(lumpy_example(0, 4), contact=np.full(190, OUTER, dtype=np.int16)),
+        replace(lumpy_example(0, 3), foreign=np.array([False, False, True])),
+    ],
+    ids=["without labels", "two pieces", "pieces that do not touch", "two pieces and a foreign one"],
+)
+def test_what_cannot_be_joined_stays_as_it_is(example):
+    assert join_pieces(example, rng()) is example
+
+
+def test_joining_never_leaves_too_little_of_a_piece():
+    """Pieces 0 and 1 joined would have three points. With a part of the others they have enough."""
+    full = [OUTER] * 6
+    example = labelled([OUTER, 1, 1, 1, 1], [OUTER, 0, 0, 0, 2], [*full, 1, 3], [*full, 2])
+    joined = [join_pieces(example, rng(seed)) for seed in range(40)]
+    assert min(each.sizes.min() for each in joined) >= 4
+    assert {each.num_pieces for each in joined} == {2, 3}
+    assert any(each.sizes.tolist() == [9, 7] for each in joined), "0 and 1 are joined in larger company"
+
+
+def test_a_piece_without_normals_and_flags_can_be_joined():
+    joined = join_pieces(replace(broken(2, pieces=3), normals=None, foreign=None), rng())
+    assert joined.num_pieces == 2
+    assert joined.normals is None
+    assert joined.foreign is None
+
+
+def test_who_asks_for_no_joining_draws_as_before_and_joining_comes_first():
+    example, settings = broken(3, pieces=5).sort_farthest_first(), dict(keep=0.6, mirror=0.5, drop=0.5, foreign=0.5)
+    for seed in range(10):
+        for join in (0.0, 0.5):
+            chance, found = rng(seed), rng(seed)
+            expected = join_pieces(example, chance) if join and chance.random() < join else example
+            expected = crop(expected, 0.6, chance)
+            if chance.random() < 0.5:
+                expected = mirror_image(expected)
+            if chance.random() < 0.5 and expected.num_pieces > 2:
+                expected = without_piece(expected, int(chance.integers(expected.num_pieces)))
+            if chance.random() < 0.5:
+                expected = with_foreign_piece(expected, another(), chance)
+            assert same(Augmentation(join=join, **settings)(example, found, another()), expected)
+            assert found.random() == chance.random()
 
 
 # -- mirror images -----------------------------------------------------------------------------------------
@@ -374,7 +545,16 @@ def test_nothing_happens_by_default():
 
 
 @pytest.mark.parametrize(
-    "setting", [dict(keep=0.5), dict(drop=1.0), dict(foreign=1.0), dict(mirror=1.0), dict(noise=0.1), dict(tilt=0.1)]
+    "setting",
+    [
+        dict(keep=0.5),
+        dict(drop=1.0),
+        dict(foreign=1.0),
+        dict(mirror=1.0),
+        dict(noise=0.1),
+        dict(tilt=0.1),
+        dict(join=1.0),
+    ],
 )
 def test_the_same_seed_changes_the_same(setting):
     augmentation, example = Augmentation(**setting), lumpy_example(0, 4, 50).sort_farthest_first()
@@ -412,6 +592,7 @@ def test_two_pieces_are_never_made_one():
         dict(drop=2),
         dict(foreign=float("nan")),
         dict(mirror=-0.5),
+        dict(join=1.5),
     ],
 )
 def test_shares_outside_of_zero_and_one_are_an_input_error(setting):

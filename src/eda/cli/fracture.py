@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MESHES = "What to break: a mesh, a folder of meshes, or a pack of meshes. If not given, objects are generated."
 FOREIGN = "Chance, for each piece, that a piece of another object is added."
 EROSION = "Widest gap along the breaks, as a share of the object's size."
-SHAPES = "Which generated objects to break: all, train, held_out, or kinds separated by commas."
+SHAPES = "Which generated objects to break: all, train, thick, thin, held_out, or kinds, separated by commas."
 FORM = "shards: a dataset to train and to evaluate on; meshes: a folder of PLY files for every puzzle."
 
 

@@ -21,9 +21,10 @@ class Augmentation:
     tilt: float = 0.0  # normals are tilted by up to this standard deviation, in radians
     drop: float = 0.0  # probability of losing a piece, where more than two are left
     foreign: float = 0.0  # probability of gaining a piece of another example
+    join: float = 0.0  # probability of having fewer pieces, since some that touch are joined
 
     def __post_init__(self) -> None:
-        for name in ("keep", "mirror", "drop", "foreign"):
+        for name in ("keep", "mirror", "drop", "foreign", "join"):
             check_share(name, getattr(self, name))
         for name in ("noise", "tilt"):
             if getattr(self, name) != 0:
@@ -36,9 +37,11 @@ class Augmentation:
 
     def __call__(self, example: Example, rng: np.random.Generator, another: Example | None) -> Example:
         """A changed example; `another` is the one that a foreign piece is taken from, where there is one."""
+        if self.join and rng.random() < self.join:  # who asks for none draws as before
+            example = join_pieces(example, rng)
         if self.keep < 1:
             example = crop(example, self.keep, rng)
-        if self.mirror and rng.random() < self.mirror:  # who asks for none draws as before
+        if self.mirror and rng.random() < self.mirror:  # likewise
             example = mirror_image(example)
         if self.noise or self.tilt:
             example = add_noise(example, self.noise * rng.random(), self.tilt * rng.random(), rng)
@@ -47,6 +50,47 @@ class Augmentation:
         if rng.random() < self.foreign and another is not None:
             example = with_foreign_piece(example, another, rng)
         return example
+
+
+def join_pieces(example: Example, rng: np.random.Generator) -> Example:
+    """Pieces that touch joined at random, until a random smaller number of the object's own is left, at least two.
+
+    The points between pieces that were joined are gone, and nothing else is moved. What touches is known by the labels
+    of contact, so an example without them stays as it is, and so do foreign pieces.
+    """
+    if example.contact is None or example.own.sum() <= 2:
+        return example
+    group = _random_groups(example, example.contact, rng)
+    if group.max() + 1 == example.num_pieces:
+        return example
+    owner = np.repeat(np.arange(example.num_pieces), example.sizes)
+    order = np.argsort(group[owner], kind="stable")
+    order = order[~_between(example.contact, owner, group)[order]]
+    # The farthest-point order of what was joined is another one, so the gaps are dropped.
+    joined = replace(example, foreign=None, gaps=None).rows(order, np.bincount(group[owner[order]]))
+    contact = np.where(example.contact >= 0, group[example.contact], example.contact)[order].astype(np.int16)
+    alone = np.unique(group, return_index=True)[1]  # a foreign piece is the only one of its group
+    return replace(joined, contact=contact, foreign=None if example.foreign is None else example.foreign[alone])
+
+
+def _random_groups(example: Example, contact: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(N,) the number of the joined piece that every piece becomes a part of, by the first of its parts."""
+    owner, own = np.repeat(np.arange(example.num_pieces), example.sizes), example.own
+    touches = (contact >= 0) & own[owner] & own[contact]
+    pairs = np.unique(np.sort(np.stack([owner, contact], axis=-1)[touches], axis=1), axis=0)
+    group, surplus = np.arange(example.num_pieces), own.sum() - rng.integers(2, own.sum())
+    for first, second in rng.permutation(pairs):
+        low, high = sorted((group[first], group[second]))
+        joined = np.where(group == high, low, group)
+        left = (joined[owner] == low) & ~_between(contact, owner, joined)
+        if surplus and low != high and left.sum() >= MIN_POINTS:
+            group, surplus = joined, surplus - 1
+    return np.unique(group, return_inverse=True)[1]
+
+
+def _between(contact: np.ndarray, owner: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """(P,) bool, which points touch a piece of their own group."""
+    return (contact >= 0) & (group[contact] == group[owner])
 
 
 def crop(example: Example, keep: float, rng: np.random.Generator) -> Example:

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eda.data.fracture.shapes.cutlery import CUTLERY
+from eda.data.fracture.shapes.flat_objects import FLAT
 from eda.data.fracture.shapes.implements import TOOLS
 from eda.data.fracture.shapes.solid_objects import BLOCKS
 from eda.data.fracture.shapes.statuettes import FIGURES
+from eda.data.fracture.shapes.thin_limbs import THIN_LIMBED
+from eda.data.fracture.shapes.thin_walls import THIN_WALLED
 from eda.data.fracture.shapes.vessels import VESSELS
 from eda.data.fracture.solids import connected_parts, size_of
 from eda.errors import InputError
@@ -21,21 +25,32 @@ from eda.errors import InputError
 if TYPE_CHECKING:
     from manifold3d import Manifold
 
-SHAPES: dict[str, Callable[[np.random.Generator], Manifold]] = {**VESSELS, **FIGURES, **TOOLS, **BLOCKS}
+_THICK = {**VESSELS, **FIGURES, **TOOLS, **BLOCKS}
+_THIN = {**FLAT, **CUTLERY, **THIN_WALLED, **THIN_LIMBED}
+SHAPES: dict[str, Callable[[np.random.Generator], Manifold]] = {**_THICK, **_THIN}
 
 # Kinds to measure on that a network has not been shown, some near to the others and some far from them.
 HELD_OUT_KINDS = ("amphora", "bust", "chair", "plate", "spoon", "clump")
 TRAIN_KINDS = tuple(name for name in SHAPES if name not in HELD_OUT_KINDS)
+THIN_KINDS = tuple(_THIN)
+# What `train` was before there were thin kinds, in the same order: a seed still gives the same puzzles of these.
+THICK_KINDS = tuple(name for name in _THICK if name not in HELD_OUT_KINDS)
 
 NUM_WAVES = 6
 
 
 # Names for many kinds.
-_GROUPS = {"all": tuple(SHAPES), "train": TRAIN_KINDS, "held_out": HELD_OUT_KINDS}
+_GROUPS = {
+    "all": tuple(SHAPES),
+    "train": TRAIN_KINDS,
+    "thick": THICK_KINDS,
+    "thin": THIN_KINDS,
+    "held_out": HELD_OUT_KINDS,
+}
 
 
 def kinds_of(words: Sequence[str]) -> tuple[str, ...]:
-    """The kinds that words name, each a kind or one of the groups all, train and held_out."""
+    """The kinds that words name, each a kind or one of the groups all, train, thick, thin and held_out."""
     return tuple(kind for word in words for kind in _GROUPS.get(word, (word,)))
 
 

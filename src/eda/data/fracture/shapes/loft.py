@@ -22,6 +22,11 @@ Vector = Sequence[float] | np.ndarray
 Relief = Callable[[np.ndarray, np.ndarray], np.ndarray]  # angle, height -> factor of the radius; they broadcast
 
 
+def thickness(rng: np.random.Generator, least: float, most: float) -> float:
+    """A random thickness; it is as often in the thinner half of the range, by ratio, as in the thicker."""
+    return float(np.exp(rng.uniform(np.log(least), np.log(most))))
+
+
 def loft(rings: np.ndarray) -> Manifold:
     """The solid through rings (k, s, 3), one above the other, each anticlockwise seen from above; with flat ends."""
     ends = rings[[0, -1]].mean(axis=1)
@@ -114,6 +119,18 @@ def outline(knots: Sequence[tuple[float, float]], count: int) -> np.ndarray:
 
     points, length = _with_length(knots)
     return PchipInterpolator(length, points)(np.linspace(0, length[-1], count))
+
+
+def inside(line: np.ndarray, wall: float, floor: float) -> np.ndarray:
+    """The inside (k, 2) of an outline, from the bottom up.
+
+    It has the heights of the outline above its floor, and a smaller radius at each, so the two never cross.
+    """
+    radius, height = line.T
+    heights = np.concatenate([[height[0] + floor], height[height > height[0] + 1.2 * floor]])
+    slope = np.interp(heights, height, np.gradient(radius, height))
+    outer = np.interp(heights, height, radius)
+    return np.stack([np.maximum(outer - wall * np.minimum(np.hypot(1, slope), 2.5), 0.25 * outer), heights], axis=-1)
 
 
 def bow(knots: Sequence[Vector], count: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eda.data.fracture.shapes.loft import Relief, ball, bow, lathe, outline, tube
+from eda.data.fracture.shapes.loft import Relief, ball, bow, inside, lathe, outline, tube
 from eda.data.fracture.solids import union
 
 if TYPE_CHECKING:
@@ -68,23 +68,11 @@ def _pot(rng: np.random.Generator, knots: Knots, wall: float, added: list[Manifo
 
     if rng.random() < SOLID_SHARE:
         return union([lathe(line, SEGMENTS, outside), *(added or [])])
-    inner = _inside(line, wall, floor=wall * rng.uniform(1, 2))
+    inner = inside(line, wall, floor=wall * rng.uniform(1, 2))
     if not added:
         return lathe(np.concatenate([line, inner[::-1]]), SEGMENTS, both)
     inner[-1, 1] += wall  # the hollow goes through the rim
     return union([lathe(line, SEGMENTS, outside), *added]) - lathe(inner, SEGMENTS, section)
-
-
-def _inside(line: np.ndarray, wall: float, floor: float) -> np.ndarray:
-    """The inside (k, 2) of an outline, from the bottom up.
-
-    It has the heights of the outline above its floor, and a smaller radius at each, so the two never cross.
-    """
-    radius, height = line.T
-    heights = np.concatenate([[height[0] + floor], height[height > height[0] + 1.2 * floor]])
-    slope = np.interp(heights, height, np.gradient(radius, height))
-    outer = np.interp(heights, height, radius)
-    return np.stack([np.maximum(outer - wall * np.minimum(np.hypot(1, slope), 2.5), 0.25 * outer), heights], axis=-1)
 
 
 def _radius_at(knots: Knots, height: float) -> float:
@@ -186,7 +174,7 @@ def goblet(rng: np.random.Generator) -> Manifold:
     foot = [(u(0.2, 0.3), 0), (u(0.16, 0.2), 0.05), (stem, u(0.12, 0.18) * h), (stem * u(1, 1.8), u(0.25, 0.32) * h)]
     cup = [(stem, u(0.38, 0.45) * h), (u(0.2, 0.32), u(0.55, 0.7) * h), (u(0.18, 0.36), h)]
     line = outline([*foot, *cup], RINGS + 8)
-    inner = _inside(line, max(_wall(rng), 0.02), floor=u(0.48, 0.55) * h)
+    inner = inside(line, max(_wall(rng), 0.02), floor=u(0.48, 0.55) * h)
     return lathe(np.concatenate([line, inner[::-1]]), SEGMENTS, _section(rng))
 
 
