@@ -38,13 +38,16 @@ def auxiliary_losses(
         losses["breaks"] = _break_loss(network, pyramid, levels, on_break)
     if matching is not None:
         losses["matches"] = matching_loss(matching, puzzle.solution, labels.own)
+    graph = None
+    if matching is not None and network.synchronising is not None and with_flow:
+        graph = network.link(pyramid, matching)
     if matching is not None and network.motions is not None and with_flow:
         hypotheses = network.hypothesize(pyramid, matching)
         arrangements, scores = network.arrange(pyramid, hypotheses), network.motions.pair_scores
         losses["motions"] = hypothesis_loss(scores, hypotheses, arrangements, puzzle.solution, labels.own)
     if network.config.time_in_encoder or not with_flow:
         return losses, None
-    return losses, network.tokens(pyramid, levels, arrangements)
+    return losses, network.tokens(pyramid, levels, arrangements, graph)
 
 
 def _break_loss(network: EdaNetwork, pyramid: Pyramid, levels: list[Tensor], on_break: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +29,10 @@ from eda.graph import Pyramid
 from eda.lie import SE3, so3
 from eda.model_config import EdaConfig
 from eda.model_file import read_model_file, write_model_file
-from eda.nn import EdaNetwork, NetworkConfig, Tokens
+from eda.nn import EdaNetwork, NetworkConfig, Paths, Tokens, arrangement_loss
 from eda.nn.protocol import CustomNetwork, Labels
 from eda.piece_encoding import Encoding
 from eda.pieces import Pieces, Puzzle
-from eda.registration.arrangements import Search
 from eda.registration.rigid_groups import merge_pinned
 from eda.registry import look_up
 from eda.settings import check_choice, check_whole
@@ -41,6 +40,7 @@ from eda.weights import path_of
 
 
 ON_BREAK = 0.5  # the probability above which a point counts as on a break
+MOST_OWN_STEPS = 3  # of the solver, by which training reaches states of the model's own samples
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class TrainingLoss:
     breaks: Tensor | None = None  # cross-entropy
     matches: Tensor | None = None  # cross-entropy
     motions: Tensor | None = None  # cross-entropy
+    synchronisation: Tensor | None = None  # of relative poses, a mean over rounds
     auxiliary: Tensor | None = None  # what a network of the user's own adds
 
 
@@ -142,11 +143,11 @@ class Eda(nn.Module):
         return draws
 
     def field(
-        self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0, search: Search = "beam"
+        self, pieces: Pieces | Pyramid, *, samples: int = 1, boldness: float = 1.0, paths: Paths = "all"
     ) -> VelocityField:
         """v_X as a function of poses and tau; as it was learned, or as it is sampled (`EdaConfig.boldness`)."""
         pyramid = pieces if isinstance(pieces, Pyramid) else self.pyramid(pieces)
-        return self._field(pyramid, samples, boldness, search=search)
+        return self._field(pyramid, samples, boldness, paths=paths)
 
     def _field(
         self,
@@ -154,11 +155,11 @@ class Eda(nn.Module):
         samples: int,
         boldness: float = 1.0,
         encoded: Tokens | None = None,
-        search: Search = "beam",
+        paths: Paths = "all",
     ) -> VelocityField:
         self._check_pyramid(pyramid)
         if isinstance(self.network, EdaNetwork):
-            velocities = EncodedEda(self.network, pyramid, samples, encoded=encoded, boldness=boldness, search=search)
+            velocities = EncodedEda(self.network, pyramid, samples, encoded=encoded, boldness=boldness, paths=paths)
             return VelocityField(velocities, pyramid.pieces, samples, body_twist=self.config.body_twist)
         plain = custom_velocities(self.network, pyramid.pieces, samples)
         return VelocityField(plain, pyramid.pieces, samples, body_twist=self.config.body_twist)
@@ -222,7 +223,9 @@ class Eda(nn.Module):
         zero = puzzle.pieces.points.new_zeros(())
         flow = FlowLoss(zero, zero, zero)
         if draws:
-            flow = self._flow_loss(self._field(pyramid, draws, encoded=encoded), puzzle, draws, labels, generator)
+            field = self._field(pyramid, draws, encoded=encoded)
+            flow, synchronisation = self._flow_loss(field, puzzle, draws, labels, generator)
+            auxiliary |= {} if synchronisation is None else {"synchronisation": synchronisation}
         weights = {"breaks": config.break_weight, "matches": config.match_weight, "motions": config.judge_weight}
         total = sum((weights.get(name, 1.0) * loss for name, loss in auxiliary.items()), start=flow.total)
         return TrainingLoss(flow.rotation, flow.translation, total, **auxiliary)
@@ -234,8 +237,14 @@ class Eda(nn.Module):
         draws: int,
         labels: Labels,
         generator: torch.Generator | None,
-    ) -> FlowLoss:
-        """Eq. (2) for a field of `draws` copies."""
+    ) -> tuple[FlowLoss, Tensor | None]:
+        """Eq. (2) for a field of `draws` copies, and how far its synchronising field misses the solution.
+
+        A network that synchronises has a loss for each of its two paths. The paper's is that of the Croco path. The
+        second half of the draws begins, in place of a state of the path, at one that the model's own samples reach:
+        what lies near is near there because the field put it there, not because it belongs there. Only synchronisation
+        learns from those.
+        """
         pieces = puzzle.pieces
         own = None if labels.own is None else labels.own.repeat(draws)
         num_puzzles = draws * pieces.num_puzzles
@@ -245,14 +254,33 @@ class Eda(nn.Module):
         turn = so3.random(num_puzzles, generator=generator).to(noise.rotation) if self.config.no_correction else None
         path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own, turn)
         poses = path.at(tau[velocity_field.puzzle])
-        counted = slice(None) if own is None else own
-        return flow_loss(
-            velocity_field.velocities(poses, tau)[counted],
+        counted = torch.ones_like(velocity_field.puzzle, dtype=torch.bool) if own is None else own
+        predicted, synchronisation = velocity_field.velocities, None
+        if isinstance(predicted, EncodedEda) and self._synchronises:
+            num_puzzles = (draws + 1) // 2 * pieces.num_puzzles
+            sampled = velocity_field.puzzle >= num_puzzles
+            steps = int(torch.randint(1, MOST_OWN_STEPS + 1, (1,), generator=generator))
+            reached = _walk(velocity_field, noise, tau, steps) if bool(sampled.any()) else poses
+            poses = reached.where(sampled, poses)
+            said, graph = predicted.relation(poses, tau)
+            assert graph is not None
+            losses = [arrangement_loss(graph, each, solution, own) for each in said.rounds]
+            velocity, synchronisation = said.plain, torch.stack(losses).mean()
+            counted = counted & ~sampled
+        else:
+            velocity = predicted(poses, tau)
+        flow = flow_loss(
+            velocity[counted],
             velocity_field.center_velocity(path.twist, poses)[counted],
             velocity_field.puzzle[counted],
             num_puzzles,
             self.config.translation_weight,
         )
+        return flow, synchronisation
+
+    @property
+    def _synchronises(self) -> bool:
+        return isinstance(self.network, EdaNetwork) and self.network.synchronising is not None
 
     def encode(self, pieces: Pieces | Pyramid, pins: Mapping[int, SE3] | None = None) -> Encoding:
         """What samples of the same pieces with the same pins share, and the break head too, if there are no pins."""
@@ -294,7 +322,7 @@ class Eda(nn.Module):
         tolerance: float = 1e-3,
         noise: SE3 | None = None,
         pins: Mapping[int, SE3] | None = None,
-        search: Search = "beam",
+        paths: Paths = "all",
         generator: torch.Generator | None = None,
         callback: Callback | None = None,
     ) -> Trajectory:
@@ -303,19 +331,19 @@ class Eda(nn.Module):
         In further `rounds` (ours) it is followed again from where it ended, as if that were noise; tau counts on.
         `noise` (samples, N) replaces the draw from P_0. `pins` are known poses of pieces by their index: several of one
         puzzle are sampled as one rigid piece (and count as one in `noise`), and the result is moved to where they are.
-        `search` says how a network that matches pieces looks for arrangements of the whole: by a beam search, greedily
-        (no alternatives are weighed), or not at all, so that the plain head decides. Several calls may share what
-        `encode` returns, which then has the pins.
+        `paths` says what of a network that matches pieces is used: "all"; "pairs", so that nothing is searched or
+        synchronised as a whole; or "croco", the paper's cross-attention alone. Several calls may share what `encode`
+        returns, which then has the pins.
         """
-        check_choice("search", search, ("beam", "greedy", "none"))
+        check_choice("paths", paths, get_args(Paths))
         check_whole("samples", samples, 1, 2**31)
         check_whole("rounds", rounds, 1, 2**31)
         if isinstance(pieces, Encoding) and pins:
             raise InputError("give the pins to `encode`: what was encoded without them cannot be pinned")
         encoding = pieces if isinstance(pieces, Encoding) else self.encode(pieces, pins)
         rigid, merged = encoding.pieces, encoding.merged
-        encoded = encoding.tokens if search == "beam" else None  # what is encoded was searched by a beam
-        velocity_field = self._field(encoding.pyramid, samples, self.config.boldness, encoded, search)
+        encoded = encoding.tokens if paths == "all" else None
+        velocity_field = self._field(encoding.pyramid, samples, self.config.boldness, encoded, paths)
         if noise is None:
             noise = self.sample_noise(rigid, samples, generator)
         if noise.shape != (samples, rigid.num_pieces):
@@ -378,6 +406,15 @@ class Eda(nn.Module):
         model.load_state_dict(file.weights)
         model.calibrations = calibrations_from(file.calibration, file.path)
         return model.to(device)
+
+
+@torch.no_grad()
+def _walk(field: VelocityField, poses: SE3, tau: Tensor, steps: int) -> SE3:
+    """Where the field has brought poses (N,) from noise at tau (B,), in Euler steps."""
+    each = tau / steps
+    for number in range(steps):
+        poses = SE3.exp(each[field.puzzle][:, None] * field(poses, number * each)) @ poses
+    return poses.polish()
 
 
 def _with_regime(config: Any, version: int) -> Any:

@@ -23,9 +23,8 @@ from eda.evaluate.scatter import ScatteredPuzzle, generator_of
 from eda.lie import SE3
 from eda.metrics import align_on
 from eda.model import Eda
-from eda.nn import NetworkConfig
+from eda.nn import NetworkConfig, Paths
 from eda.pieces import Pieces
-from eda.registration.arrangements import Search
 from eda.settings import check_whole
 
 NEIGHBORS = 16  # by which unoriented normals are estimated
@@ -42,7 +41,7 @@ class Sampling:
     rounds: int = 1  # how often the flow is followed, each time from where it ended
     points: int | None = None  # of a puzzle that the network sees, about; None: as in its training
     seed: int = 0
-    search: Search = "beam"  # for arrangements, see `Eda.trajectory`
+    paths: Paths = "all"  # what of the network is used, see `Eda.trajectory`
     batch_points: int = 20_000  # of the puzzles that are sampled together, at most
 
     def __post_init__(self) -> None:
@@ -68,7 +67,7 @@ class NetworkAnswers:
         settings = asdict(self.sampling)
         if isinstance(self.model, Eda) and self.sampling.points is None:
             settings["points"] = self.model.config.num_points
-        return {key: settings[key] for key in ("solver", "steps", "rounds", "points", "search", "seed")}
+        return {key: settings[key] for key in ("solver", "steps", "rounds", "points", "paths", "seed")}
 
     def answers(self, puzzles: Iterable[ScatteredPuzzle]) -> Iterator[Answer]:
         """Sampled in batches."""
@@ -133,7 +132,7 @@ def _sample_batch(batch: list[_Part], sampling: Sampling) -> list[Answer]:
     model = batch[0].model
     device = model.device
     pieces = Pieces.collate([part.pieces for part in batch]).to(device=device)
-    options = {name: getattr(sampling, name) for name in ("solver", "steps", "rounds", "search")}
+    options = {name: getattr(sampling, name) for name in ("solver", "steps", "rounds", "paths")}
     repeats, seconds = [], []
     for repeat in range(sampling.repeats):
         noise = _noise(batch, sampling, repeat).to(device)

@@ -24,9 +24,10 @@ def system_parts(
     device: str = "cpu",
     anchored: bool = False,
 ) -> dict[str, AnswerSource]:
-    """From the whole assembler down to what the network's head says alone. Single samples are rk4 x 20.
+    """From the whole assembler down to what the paper's network says alone. Single samples are rk4 x 20.
 
-    Without search, arrangements are grown greedily: no alternatives are weighed. The plain head has no arrangements.
+    Pairs alone: nothing is synchronised, or searched by a beam, over the whole. The plain Croco path is the paper's
+    network, without correspondences.
     """
     unrefined = replace(config, ranking=replace(config.ranking, refine=False))
     single = Sampling(samples=1, repeats=1, solver="rk4", steps=20, points=points, seed=config.seed)
@@ -34,6 +35,6 @@ def system_parts(
         WHOLE: AssemblerAnswers(model, config, device, anchored),
         "without refinement": AssemblerAnswers(model, unrefined, device, anchored),
         "single sample": NetworkAnswers(network, single, anchored),
-        "single sample without search": NetworkAnswers(network, replace(single, search="greedy"), anchored),
-        "plain head": NetworkAnswers(network, replace(single, search="none"), anchored),
+        "single sample, pairs alone": NetworkAnswers(network, replace(single, paths="pairs"), anchored),
+        "plain Croco path": NetworkAnswers(network, replace(single, paths="croco"), anchored),
     }

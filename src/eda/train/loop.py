@@ -7,6 +7,7 @@ ends in the same bits as one that was not.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import signal
 import time
@@ -176,11 +177,11 @@ def _first_model(config: TrainConfig) -> Eda:
     before, network = Eda.load(config.begin_with), config.model.network
     accepted = [network]
     if isinstance(network, NetworkConfig):
-        accepted.append(network.without_matches)
+        accepted += [network.without_matches, dataclasses.replace(network, pose_field="search")]
     if before.config.network not in accepted:
         raise InputError(f"{config.begin_with}: its network is not the one of this recipe")
     model = Eda(config.model, seed=config.seed)
-    model.load_state_dict(before.state_dict(), strict=False)  # correspondences may be new
+    model.load_state_dict(before.state_dict(), strict=False)  # correspondences, or what follows from them, may be new
     return model
 
 

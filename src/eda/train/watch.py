@@ -41,8 +41,10 @@ _BOARD = "tensorboard"
 
 def loss_names(config: EdaConfig) -> tuple[str, ...]:
     """The parts of the loss that a run reports: the total first, then fields of `TrainingLoss`."""
-    learned = ("breaks", "matches", "motions") if isinstance(config.network, NetworkConfig) else ("auxiliary",)
-    return ("loss", "rotation", "translation", *learned)
+    if not isinstance(config.network, NetworkConfig):
+        return ("loss", "rotation", "translation", "auxiliary")
+    of_field = "motions" if config.network.pose_field == "search" else "synchronisation"
+    return ("loss", "rotation", "translation", "breaks", "matches", of_field)
 
 
 @dataclass(frozen=True)
