@@ -56,4 +56,3 @@ def thin(pieces: Pieces, budget: int, focus: Tensor | None = None) -> Pieces:
         keep[here[focused_order(gaps[here], inside[here])[:budget]]] = True
     kept = torch.from_numpy(np.sort(rows[keep])).to(pieces.points.device)
     return replace(pieces, focus=focus).keep(kept)
-

@@ -143,7 +143,6 @@ def level_size(size: int, ratio: float, num_neighbors: int) -> int:
     return max(math.ceil(size * ratio), min(size, num_neighbors + 1))
 
 
-
 def _spatial_order(pieces: Pieces) -> Tensor:
     """The order that sorts every piece's points along a space-filling curve. -> (P,)."""
     first = starts(pieces.sizes).tolist()

@@ -38,7 +38,6 @@ from eda.registry import look_up
 from eda.settings import check_choice, check_whole
 from eda.weights import path_of
 
-
 ON_BREAK = 0.5  # the probability above which a point counts as on a break
 MOST_OWN_STEPS = 3  # of the solver, by which training reaches states of the model's own samples
 
@@ -119,17 +118,17 @@ class Eda(nn.Module):
         """The pieces at every resolution of this network: build it once and pass it where pieces are asked for."""
         return Pyramid.build(pieces, **self.pyramid_settings)
 
-    def focus(self, dense: Pieces) -> Pieces:
+    def focus(self, dense: Pieces, num_points: int | None = None, even: Encoding | None = None) -> Pieces:
         """The pieces as this model is best shown them: `num_points` of the points of every puzzle, in the same frames.
 
-        A model with a focus first looks at an even choice of points for breaks, then gets about half of its points on
-        and beside them. Any other gets the even choice.
+        A model with a focus first looks at an even choice of points for breaks (`even`, if it has encoded one already),
+        then gets about half of its points on and beside them. Any other gets the even choice.
         """
-        even = thin(dense, self.config.num_points)
+        budget = num_points or self.config.num_points
         if not self.config.focus:
-            return even
-        on_break = self.break_probability(even, dense) > ON_BREAK
-        return thin(dense, self.config.num_points, beside_breaks(dense, on_break))
+            return thin(dense, budget)
+        on_break = self.break_probability(even or thin(dense, budget), dense) > ON_BREAK
+        return thin(dense, budget, beside_breaks(dense, on_break))
 
     def sample_noise(self, pieces: Pieces, samples: int = 1, generator: torch.Generator | None = None) -> SE3:
         """Draws from P_0, the noise that this model is trained with and starts from. -> (samples, N)."""

@@ -35,7 +35,7 @@ from eda.flow.solver import SOLVERS
 from eda.lie import SE3
 from eda.model import Eda
 from eda.piece_encoding import Encoding
-from eda.pieces import Cloud
+from eda.pieces import Cloud, Pieces
 from eda.registration.rigid import inverse
 from eda.settings import check_choice, check_positive, check_whole
 
@@ -165,16 +165,32 @@ class PreparedPieces:
         return regime_of(self.model.config.regime, self.model.calibrations)
 
     @cached_property
-    def encoding(self) -> Encoding | None:
-        """The pieces as the model encodes them, once for the break head and all samples; None without a model."""
+    def even_encoding(self) -> Encoding | None:
+        """The evenly thinned pieces as the model encodes them, to find breaks; None without a model."""
         return None if self.model is None else self.model.encode(to_model_device(self.model_input.pieces, self.model))
+
+    @cached_property
+    def shown(self) -> Pieces:
+        """The pieces in the points that samples are drawn with: more of them near breaks, if the model asks."""
+        model = self.model
+        if model is None or not model.config.focus:
+            return self.model_input.pieces
+        dense = to_model_device(self.model_input.all_points(self.clouds), model)
+        return model.focus(dense, even=self.even_encoding).to(device="cpu")
+
+    @cached_property
+    def encoding(self) -> Encoding | None:
+        """What all samples share; None without a model."""
+        if self.model is None or not self.model.config.focus:
+            return self.even_encoding
+        return self.model.encode(to_model_device(self.shown, self.model))
 
     @cached_property
     def evidence(self) -> Evidence:
         """What the pieces themselves say about how they fit; of fractures, with the breaks that the model sees."""
         model, breaks = self.model, None
         if model is not None and self.regime.has_breaks and model.has_break_head:
-            breaks = self.model_input.break_probability(model, self.encoding)
+            breaks = self.model_input.break_probability(model, self.even_encoding)
         return self.model_input.evidence(self.regime.contact, breaks)
 
     # -- sampling --------------------------------------------------------------------------------------------------
@@ -200,7 +216,7 @@ class PreparedPieces:
         if not self.pins:
             assert self.encoding is not None
             return self.encoding
-        pieces = to_model_device(self.model_input.pieces, model)
+        pieces = to_model_device(self.shown, model)
         return model.encode(pieces, {i: pin.to(pieces.points) for i, pin in self._network_pins().items()})
 
     def _scatter(self, seed: int) -> Trajectory:

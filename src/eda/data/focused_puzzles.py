@@ -26,7 +26,11 @@ def focused_puzzle(example: Example, budget: int, rng: np.random.Generator) -> P
     dense = dense_pieces(example, budget)
     on_break = torch.from_numpy(mistake_breaks(dense, example.on_break, rng))
     reach = FOCUS_REACH * rng.uniform(0.5, 1.5)
-    pieces = thin(dense, budget, beside_breaks(dense, on_break, reach))
+    return puzzle_of(example, thin(dense, budget, beside_breaks(dense, on_break, reach)))
+
+
+def puzzle_of(example: Example, pieces: Pieces) -> Puzzle:
+    """The puzzle of some pieces in the frames of `dense_pieces`."""
     eye = SE3.identity(pieces.num_pieces, dtype=torch.float64)
     own = torch.from_numpy(example.own)
     return Puzzle(pieces, center_poses(pieces.from_user(eye), pieces, own).to(pieces.points.dtype))

@@ -109,7 +109,10 @@ def _pieces(puzzle: ScatteredPuzzle, model: Eda, points: int) -> Pieces:
         estimate = partial(estimate_normals, k=NEIGHBORS) if unoriented else outward_normals
         normals = np.concatenate([estimate(cloud.astype(np.float64)) for cloud in example.clouds()])
         puzzle = replace(puzzle, example=replace(example, normals=normals.astype(np.float32)))
-    return puzzle.pieces(points, normals=model.takes_normals)
+    if not model.config.focus:
+        return puzzle.pieces(points, normals=model.takes_normals)
+    dense = puzzle.dense_pieces(points, normals=model.takes_normals).to(device=model.device)
+    return model.focus(dense, points).to(device="cpu")
 
 
 def _batches(parts: Iterable[_Part], sampling: Sampling) -> Iterator[list[_Part]]:

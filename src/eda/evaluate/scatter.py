@@ -71,6 +71,10 @@ class ScatteredPuzzle:
         thin = self.example.downsample(budget)
         return Pieces.from_clouds(self.clouds(thin), self.normals(thin) if normals else None)
 
+    def dense_pieces(self, budget: int, *, normals: bool = True) -> Pieces:
+        """All points, in the frames and the unit of `pieces(budget)`."""
+        return self.pieces(budget, normals=normals).resample(self.clouds(), self.normals() if normals else None)
+
 
 def scatter(examples: Iterable[Example], seed: int) -> Iterator[ScatteredPuzzle]:
     """Every example, numbered in the order in which they come."""

@@ -10,6 +10,7 @@ Shapes: B puzzles, S places and N pieces (padded), K candidates of a place.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from eda.segment import padded_rows, ranges, starts
 
 MOST_PLACES = 256  # of a puzzle
 NUM_CANDIDATES = 8  # K
-NUM_VOTERS = 4  # of the candidates of a place, those that vote
+NUM_VOTERS = 3  # of the candidates of a place, those that vote
 VOTE_ROUNDS = 2
 LEAST_FIT = -12.0  # the logarithm of a weight that counts as none
 LENGTH_TOLERANCE = 0.4  # within which two lengths agree, in units of the places' reach
@@ -102,6 +103,15 @@ class MatchGraph:
         """The logarithm of the support of every candidate, round by round: in a later one the supported have more
         weight. -> (B, S, K, VOTE_ROUNDS).
         """
+        # One puzzle at a time: its tables fit into memory that is used again.
+        return torch.cat([self._one(b)._count_votes(complementary) for b in range(len(self.piece))])
+
+    def _one(self, puzzle: int) -> MatchGraph:
+        names = ("points", "normals", "piece", "present", "shared", "fit", "mates")
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: None if of is None else of[puzzle, None] for name, of in values.items()})
+
+    def _count_votes(self, complementary: bool) -> Tensor:
         agree = self._agreement(complementary)  # (B, S K, S V)
         fit = self.fit.gather(2, self.mates)
         weight, rounds = fit.exp(), []
@@ -115,41 +125,49 @@ class MatchGraph:
     @torch.no_grad()
     def _agreement(self, complementary: bool) -> Tensor:
         """(B, S K, S V) how well a candidate agrees with a voter; zero unless both join the same two pieces."""
-        batch, places, _ = self.mates.shape
+        batch, places, count = self.mates.shape
         mates, voters = self.mates.flatten(1), self.mates[..., :NUM_VOTERS].flatten(1)
-        own = torch.arange(places, device=mates.device)
-        here = own.repeat_interleave(self.mates.shape[-1]).expand(batch, -1)
-        there = own.repeat_interleave(min(NUM_VOTERS, self.mates.shape[-1])).expand(batch, -1)
-
-        def difference(table: Tensor, sign: float = 1.0) -> Tensor:
-            """A value of two places (B, S, S) on one piece, less the one of their candidates on the other."""
-            at_places, at_mates = _pick(table, here, there), _pick(table, mates, voters)
-            return (at_places - sign * at_mates).square_()
-
-        offset = self.points[:, None, :] - self.points[:, :, None]
-        length = offset.square().sum(-1).add(1e-12).sqrt()
-        badness = difference(length / (LENGTH_TOLERANCE * self.reach))
-        if self.normals is not None:
-            facing = self.normals @ self.normals.mT
-            slope = (offset * self.normals[:, :, None]).sum(-1) / (length + 0.5 * self.reach)
-            tables = [(facing, 1.0), (slope, -1.0), (slope.mT, -1.0)]
-            if not complementary:  # of unknown sign
-                tables = [(table.square(), 1.0) for table, _ in tables]
-            for table, sign in tables:
-                badness += difference(table / NORMAL_TOLERANCE, sign)
+        grid = (batch, places, count, places, len(voters[0]) // places)
+        here = self._invariants(None, None)
+        there = self._invariants(mates, voters)
+        badness = torch.zeros(grid, dtype=here[0].dtype, device=here[0].device)
+        # A bump of one piece is a dent of the other; the signs of other normals are not known.
+        for number, (mine, theirs) in enumerate(zip(here, there, strict=True)):
+            if number > 0 and not complementary:
+                mine, theirs = mine.square(), theirs.square()
+            mine = -mine if number > 1 and complementary else mine
+            tolerance = LENGTH_TOLERANCE * self.reach if number == 0 else NORMAL_TOLERANCE
+            badness += (theirs.reshape(grid) - mine[:, :, None, :, None]).mul_(1 / tolerance).square_()
         # Places side by side always agree, which says nothing.
-        apart = length.square() / (length.square() + self.reach**2)
+        apart = here[0].square()
         same = self.piece[:, :, None] == self.piece[:, None, :]
-        apart = apart * (same & self.present[:, :, None] & self.present[:, None, :])
-        return badness.mul_(-0.5).exp_().mul_(_pick(apart, here, there)).mul_(_pick(same.to(apart.dtype), mates, voters))
+        apart = apart / (apart + self.reach**2) * (same & self.present[:, :, None] & self.present[:, None, :])
+        agree = badness.mul_(-0.5).exp_().mul_(apart[:, :, None, :, None]).reshape(batch, -1, voters.shape[1])
+        of_mates, of_voters = self.piece.gather(1, mates), self.piece.gather(1, voters)
+        return agree.mul_(of_mates[:, :, None] == of_voters[:, None, :])
+
+    def _invariants(self, rows: Tensor | None, columns: Tensor | None) -> list[Tensor]:
+        """The distances of places (B, P) from places (B, Q), in the frame of one piece, and how their normals lie.
+
+        The cosine of the two normals, and the rise of each place above the tangent plane of the other, by distance.
+        None means all places.
+        """
+        first, second = self._picked(self.points, rows), self._picked(self.points, columns)
+        square = first.square().sum(-1)[:, :, None] + second.square().sum(-1)[:, None, :]
+        length = (square - 2 * first @ second.mT).clamp(min=0).add(1e-12).sqrt()
+        if self.normals is None:
+            return [length]
+        facing, other = self._picked(self.normals, rows), self._picked(self.normals, columns)
+        unit = length + 0.5 * self.reach
+        rise = (facing @ second.mT - (facing * first).sum(-1)[:, :, None]) / unit
+        back = (first @ other.mT - (second * other).sum(-1)[:, None, :]) / unit
+        return [length, facing @ other.mT, rise, back]
+
+    @staticmethod
+    def _picked(values: Tensor, rows: Tensor | None) -> Tensor:
+        return values if rows is None else _gather_rows(values, rows)
 
 
 def _gather_rows(table: Tensor, chosen: Tensor) -> Tensor:
     """Some rows (B, S') of tables (B, S, T). -> (B, S', T)."""
     return table.gather(1, chosen[..., None].expand(-1, -1, table.shape[-1]))
-
-
-def _pick(table: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Entries of tables (B, S, S) at all pairs of rows (B, P) and columns (B, Q). -> (B, P, Q)."""
-    picked = _gather_rows(table, rows)
-    return picked.gather(2, columns[:, None, :].expand(-1, picked.shape[1], -1))

@@ -39,7 +39,6 @@ from eda.registration.hypotheses import PairHypotheses, find_hypotheses
 from eda.registration.icp import Surface
 from eda.segment import ranges, segment_softmax, segment_sum
 
-
 # What f sees of other pieces: all; correspondences of pairs without a search or synchronisation of the whole; or the
 # paper's cross-attention alone.
 Paths = Literal["all", "pairs", "croco"]
@@ -246,9 +245,7 @@ class EdaNetwork(nn.Module):
         return replace(tokens, features=features, time=time)
 
     @full_precision
-    def relate(
-        self, tokens: Tokens, poses: SE3, tau: Tensor, boldness: float = 1.0, paths: Paths = "all"
-    ) -> Tensor:
+    def relate(self, tokens: Tokens, poses: SE3, tau: Tensor, boldness: float = 1.0, paths: Paths = "all") -> Tensor:
         """All that happens between pieces at their poses. poses (N,), tau (B,) -> (N, 6): (w, u) of every piece.
 
         Arrangements in which pieces may fit are weighed at the inverse temperature `boldness` (`nn/pose_field.py`).

@@ -6,8 +6,8 @@ A round has three steps, each differentiable, symmetric in the pieces and equiva
 
 1. Attention. A place looks at its candidates (by fit, before any pose is known) and at the places of other pieces that
    lie nearest to it now (by place). Invariants of the edge decide how much it follows each, or none.
-2. Soft rigid fits. The correspondences of every pair of pieces make one weighted Procrustes problem; its moments say how
-   far it is to be trusted.
+2. Soft rigid fits. The correspondences of every pair of pieces make one weighted Procrustes problem; its moments say
+   how far it is to be trusted.
 3. Synchronisation. All pieces go where the trusted pairs want them (`registration/synchronize.py`). What no
    correspondence decides is left to the goal that the rest of the network gives.
 
@@ -17,6 +17,7 @@ poses, is the end of the way, and the velocity is what is left of it over the ti
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -111,7 +112,14 @@ class SynchronisingField(nn.Module):
         return torch.cat([graph.mates, nearest], 2), torch.cat([graph.votes, none], 2)
 
     def _attention(
-        self, graph: MatchGraph, points: Tensor, normals: Tensor | None, to: Tensor, votes: Tensor, tau: Tensor, number: int
+        self,
+        graph: MatchGraph,
+        points: Tensor,
+        normals: Tensor | None,
+        to: Tensor,
+        votes: Tensor,
+        tau: Tensor,
+        number: int,
     ) -> Tensor:
         """How much every place follows those that it looks at. -> (B, S, E), at most one in all."""
         fit, reach = graph.fit.gather(2, to), graph.reach
@@ -178,7 +186,7 @@ class SynchronisingField(nn.Module):
 
 def _perceptron(*widths: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in itertools.pairwise(widths):
         layers += [nn.Linear(before, after), nn.SiLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -221,8 +229,8 @@ def velocity_to(graph: MatchGraph, arrangement: Arrangement, poses: SE3, tau: Te
 def arrangement_loss(graph: MatchGraph, arrangement: Arrangement, solution: SE3, own: Tensor | None = None) -> Tensor:
     """How far an arrangement is from the solution (N,), pair by pair: a mean over pairs, then over puzzles.
 
-    Relative rotations and relative places in the frame of one piece, which do not depend on where the whole lies. Pieces
-    that are not the puzzle's `own` (N,) do not count.
+    Relative rotations and relative places in the frame of one piece, which do not depend on where the whole lies.
+    Pieces that are not the puzzle's `own` (N,) do not count.
     """
     rotation, center = padded_poses(graph, solution)
     has = graph.has if own is None else graph.has & own[graph.rows]

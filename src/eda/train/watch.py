@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from eda.data import Example
+from eda.data.focused_puzzles import dense_pieces, puzzle_of
 from eda.lie import SE3
 from eda.metrics import pairwise_geodesic
 from eda.model import Eda
@@ -132,7 +133,7 @@ class Watcher:
         """Sample assemblies of the validation puzzles and report the paper's error (Sec. 6.1)."""
         if not self._examples:
             return
-        puzzles = [example.downsample(self._config.model.num_points).puzzle() for example in self._examples]
+        puzzles = [self._puzzle(example, model) for example in self._examples]
         sampled, errors = [], []
         for index, puzzle in enumerate(puzzles):
             generator = torch.Generator().manual_seed(index)
@@ -150,6 +151,14 @@ class Watcher:
                 picture = self._draw(puzzles[:MAX_DRAWN], sampled[:MAX_DRAWN], path)
             if self._board:
                 self._board.add_image("assemblies", picture, step, dataformats="HWC")
+
+    def _puzzle(self, example: Example, model: Eda) -> Puzzle:
+        """An example as the model is shown it."""
+        points = self._config.model.num_points
+        if not model.config.focus:
+            return example.downsample(points).puzzle()
+        dense = dense_pieces(example, points).to(device=model.device)
+        return puzzle_of(example, model.focus(dense).to(device="cpu"))
 
     def _log(self, entry: dict[str, Any]) -> None:
         if self._entries:

@@ -58,6 +58,10 @@ class ModelInput:
         probability = model.break_probability(encoding, to_model_device(self.dense, model))
         return probability.double().cpu().numpy()
 
+    def all_points(self, clouds: Clouds) -> Pieces:
+        """All points of the downsampled clouds, in the frames and the unit of the pieces."""
+        return self.pieces.resample(clouds.points, clouds.normals)
+
     def in_frames(self, clouds: Clouds) -> list[np.ndarray]:
         """All points of the downsampled clouds, in the frames and the unit of the pieces. -> N of (n_i, 3)."""
         centers, unit = self.pieces.centers.numpy(), float(self.pieces.scales[0])
