@@ -129,7 +129,7 @@ class Pieces:
         return segment_mean(self.points, self.piece_of_point, self.num_pieces)
 
     def exact_clouds(self) -> list[np.ndarray]:
-        """The points of every piece in float64, so that choices by distance do not depend on the pose. N of (n_i, 3)."""
+        """The points of every piece in float64, so that no choice by distance depends on the pose. N of (n_i, 3)."""
         points = self.points.detach().to("cpu", torch.float64)
         return [cloud.numpy() for cloud in torch.split(points, self.sizes.tolist())]
 

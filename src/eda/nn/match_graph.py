@@ -108,8 +108,9 @@ class MatchGraph:
 
     def _one(self, puzzle: int) -> MatchGraph:
         names = ("points", "normals", "piece", "present", "shared", "fit", "mates")
-        values: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return replace(self, **{name: None if of is None else of[puzzle, None] for name, of in values.items()})
+        values = {name: getattr(self, name) for name in names}
+        alone: dict[str, Any] = {name: None if of is None else of[puzzle, None] for name, of in values.items()}
+        return replace(self, **alone)
 
     def _count_votes(self, complementary: bool) -> Tensor:
         agree = self._agreement(complementary)  # (B, S K, S V)

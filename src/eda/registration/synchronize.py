@@ -1,7 +1,8 @@
 """Synchronisation: from relative poses of pairs of pieces, with confidences, to poses of all pieces.
 
 In: what is wanted of every pair, as soft rigid fits. Out: rotations by the generalised power method, translations by
-one linear system per puzzle. All of it is differentiable, does not depend on the order of the pieces, and turns with them.
+one linear system per puzzle. All of it is differentiable, does not depend on the order of the pieces, and turns with
+them.
 
 Shapes: B puzzles, N pieces (padded; a piece that is not there has no confidence in any pair).
 """
