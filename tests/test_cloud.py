@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from eda.cloud import estimate_normals, farthest_points, farthest_points_reference, voxel_grid
+from eda.cloud import (
+    estimate_normals,
+    farthest_points,
+    farthest_points_and_gaps,
+    farthest_points_reference,
+    focused_order,
+    voxel_grid,
+)
 from eda.errors import InputError
 
 
@@ -193,6 +200,15 @@ def test_farthest_points_are_exactly_those_of_the_definition(cloud):
         assert np.array_equal(farthest_points(points, size), farthest_points_reference(points, size)[0]), size
 
 
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_gaps_are_exactly_those_of_the_definition(cloud):
+    for size in (1, 2, 7, 120):
+        points = cloud(np.random.default_rng(size), size)
+        gaps = farthest_points_and_gaps(points, size)[1]
+        assert np.array_equal(gaps, farthest_points_reference(points, size)[1])
+        assert (np.diff(gaps) <= 0).all()
+
+
 @pytest.mark.parametrize("cloud", [random_cloud, doubled_cloud, lattice_cloud])
 def test_farthest_points_of_a_large_cloud_are_exactly_those_of_the_definition(cloud):
     points = cloud(np.random.default_rng(0), 5000)
@@ -223,3 +239,59 @@ def test_farthest_points_must_be_finite(value):
     points[77, 1] = value
     with pytest.raises(InputError, match="NaN or infinite"):
         farthest_points(points, 10)
+
+
+# -- an order with a focus ---------------------------------------------------------------------------------
+
+
+def gaps_and_focus(share: float, count: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct gaps in any order, and about this share of points with focus, whose gaps are smaller."""
+    rng = np.random.default_rng(seed)
+    focus = rng.random(count) < share
+    return rng.random(count) * np.where(focus, 0.5, 1.0), focus
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 0.45, 0.8, 1.0])
+def test_both_regions_are_kept_in_the_order_of_their_gaps(share):
+    gaps, focus = gaps_and_focus(share)
+    order = focused_order(gaps, focus)
+    assert sorted(order) == list(range(200))
+    for region in (focus, ~focus):
+        assert order[region[order]].tolist() == sorted(np.flatnonzero(region), key=lambda i: -gaps[i])
+
+
+def assert_half_in_focus(gaps: np.ndarray, focus: np.ndarray) -> None:
+    """Of every prefix, as far as there are enough, and no more than that or than the gaps alone would choose."""
+    inside, total = np.cumsum(focus[focused_order(gaps, focus)]), focus.sum()
+    by_gaps = np.cumsum(focus[np.argsort(-gaps)])
+    for count in range(1, len(gaps) + 1):
+        half = math.ceil(count / 2)
+        assert inside[count - 1] >= min(half, total)
+        assert inside[count - 1] <= max(half, by_gaps[count - 1])
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.4])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_other_point_of_a_prefix_has_focus(share, seed):
+    assert_half_in_focus(*gaps_and_focus(share, seed=seed))
+
+
+@pytest.mark.parametrize("share", [0.6, 0.8])
+def test_every_other_point_of_a_prefix_has_focus_where_most_points_have(share):
+    """Points with focus lie nearer to each other, so the gaps alone would choose those without first."""
+    gaps, focus = gaps_and_focus(share)
+    assert 2 * focus.sum() > len(focus)
+    assert_half_in_focus(gaps, focus)
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_with_focus_everywhere_or_nowhere_the_order_is_that_of_the_gaps(value):
+    gaps, _ = gaps_and_focus(0.5)
+    assert focused_order(gaps, np.full(200, value)).tolist() == sorted(range(200), key=lambda i: -gaps[i])
+
+
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_the_order_with_focus_does_not_depend_on_the_order_of_points(share):
+    gaps, focus = gaps_and_focus(share)
+    other = np.random.default_rng(1).permutation(200)
+    assert np.array_equal(other[focused_order(gaps[other], focus[other])], focused_order(gaps, focus))

@@ -222,22 +222,22 @@ class Eda(nn.Module):
         zero = puzzle.pieces.points.new_zeros(())
         flow = FlowLoss(zero, zero, zero)
         if draws:
-            field = self._field(pyramid, draws, encoded=encoded)
-            flow, synchronisation = self._flow_loss(field, puzzle, draws, labels, generator)
-            auxiliary |= {} if synchronisation is None else {"synchronisation": synchronisation}
+            flow, more = self._flow_loss(puzzle, pyramid, encoded, draws, labels, generator)
+            auxiliary |= more
         weights = {"breaks": config.break_weight, "matches": config.match_weight, "motions": config.judge_weight}
         total = sum((weights.get(name, 1.0) * loss for name, loss in auxiliary.items()), start=flow.total)
         return TrainingLoss(flow.rotation, flow.translation, total, **auxiliary)
 
     def _flow_loss(
         self,
-        velocity_field: VelocityField,
         puzzle: Puzzle,
+        pyramid: Pyramid,
+        encoded: Tokens | None,
         draws: int,
         labels: Labels,
         generator: torch.Generator | None,
-    ) -> tuple[FlowLoss, Tensor | None]:
-        """Eq. (2) for a field of `draws` copies, and how far its synchronising field misses the solution.
+    ) -> tuple[FlowLoss, dict[str, Tensor]]:
+        """Eq. (2) for `draws` draws, and how far a synchronising field misses the solution, by its name.
 
         A network that synchronises has a loss for each of its two paths. The paper's is that of the Croco path. The
         second half of the draws begins, in place of a state of the path, at one that the model's own samples reach:
@@ -245,6 +245,7 @@ class Eda(nn.Module):
         learns from those.
         """
         pieces = puzzle.pieces
+        velocity_field = self._field(pyramid, draws, encoded=encoded)
         own = None if labels.own is None else labels.own.repeat(draws)
         num_puzzles = draws * pieces.num_puzzles
         noise = self.sample_noise(pieces, draws, generator).reshape(-1)
@@ -254,17 +255,20 @@ class Eda(nn.Module):
         path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own, turn)
         poses = path.at(tau[velocity_field.puzzle])
         counted = torch.ones_like(velocity_field.puzzle, dtype=torch.bool) if own is None else own
-        predicted, synchronisation = velocity_field.velocities, None
+        predicted, more = velocity_field.velocities, {}
         if isinstance(predicted, EncodedEda) and self._synchronises:
-            num_puzzles = (draws + 1) // 2 * pieces.num_puzzles
+            on_path = (draws + 1) // 2
+            num_puzzles = on_path * pieces.num_puzzles
             sampled = velocity_field.puzzle >= num_puzzles
-            steps = int(torch.randint(1, MOST_OWN_STEPS + 1, (1,), generator=generator))
-            reached = _walk(velocity_field, noise, tau, steps) if bool(sampled.any()) else poses
-            poses = reached.where(sampled, poses)
+            if on_path < draws:
+                walker = self._field(pyramid, draws - on_path, encoded=encoded)
+                steps = int(torch.randint(1, MOST_OWN_STEPS + 1, (1,), generator=generator))
+                reached = _walk(walker, noise[sampled], tau[num_puzzles:], steps)
+                poses = SE3.cat([poses[~sampled], reached])
             said, graph = predicted.relation(poses, tau)
             assert graph is not None
             losses = [arrangement_loss(graph, each, solution, own) for each in said.rounds]
-            velocity, synchronisation = said.plain, torch.stack(losses).mean()
+            velocity, more = said.plain, {"synchronisation": torch.stack(losses).mean()}
             counted = counted & ~sampled
         else:
             velocity = predicted(poses, tau)
@@ -275,7 +279,7 @@ class Eda(nn.Module):
             num_puzzles,
             self.config.translation_weight,
         )
-        return flow, synchronisation
+        return flow, more
 
     @property
     def _synchronises(self) -> bool:

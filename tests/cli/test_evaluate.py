@@ -188,11 +188,11 @@ def test_the_parts_of_the_system_are_rows_of_one_table(run, dataset, model_file,
     )  # fmt: skip
     assert code == 0, output
     parts = json.loads(path.read_text())["parts"]
-    names = ["whole system", "without refinement", "single sample", "single sample without search", "plain head"]
+    names = ["whole system", "without refinement", "single sample", "single sample, pairs alone", "plain Croco path"]
     assert list(parts) == names
     assert [parts[name]["assembler"]["refine"] for name in names[:2]] == [True, False]
     assert [call["config"].ranking.refine for call in assembler.calls] == [True] * 3 + [False] * 3
-    assert [parts[name]["search"] for name in names[2:]] == ["beam", "greedy", "none"]
+    assert [parts[name]["paths"] for name in names[2:]] == ["all", "pairs", "croco"]
     assert all((parts[name]["solver"], parts[name]["steps"]) == ("rk4", 20) for name in names[2:])
     rows = [line for line in output.splitlines() if any(f" {name} " in line for name in names)]
     assert len(rows) == len(names)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.focused_models import focused_model
 from support.lumpy_shapes import TINY_NETWORK
 from support.measured_puzzles import EXAMPLES
 
@@ -60,6 +61,21 @@ def test_a_model_that_breaks_down_names_the_puzzle(model):
     torch.nn.init.constant_(broken.network.head.output.weight, 1e38)
     with pytest.raises(InputError, match="puzzle 0"):
         drawn(broken)
+
+
+def test_a_model_with_a_focus_is_shown_it(monkeypatch):
+    """Of all points of the example, in the frames in which answers are given, at the density that is asked for."""
+    puzzle, shown, sample = next(scatter(EXAMPLES[1:2], 0)), [], Eda.sample
+    model = focused_model(puzzle.dense_pieces(60), 90)
+    monkeypatch.setattr(
+        Eda, "sample", lambda self, pieces, *a, **o: shown.append(pieces) or sample(self, pieces, *a, **o)
+    )
+    drawn(model, EXAMPLES[1:2], repeats=1)
+    expected = model.focus(puzzle.dense_pieces(60), 60)
+    assert torch.equal(shown[0].points, expected.points)
+    assert torch.equal(shown[0].focus, expected.focus)
+    assert expected.focus.any()
+    assert torch.equal(shown[0].centers, puzzle.pieces(60).centers)
 
 
 @pytest.mark.parametrize("setting", ["samples", "repeats", "steps", "points"])

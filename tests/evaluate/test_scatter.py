@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from support.measured_puzzles import EXAMPLES, example
+from support.rigid_motions import random_se3
 
 from eda import InputError
 from eda.evaluate import ScatteredPuzzle
@@ -33,6 +34,23 @@ def test_a_network_is_given_about_as_many_points_as_asked_for():
     assert puzzle.pieces(50, normals=False).normals is None
     identity = pieces.to_user(pieces.from_user(puzzle.solution))
     torch.testing.assert_close(identity.matrix(), puzzle.solution.matrix())
+
+
+def test_dense_pieces_are_all_points_in_the_frames_of_the_few():
+    """A pose means the same for both."""
+    puzzle = ScatteredPuzzle.of(EXAMPLES[1], 0, 1)
+    few, dense = puzzle.pieces(50), puzzle.dense_pieces(50)
+    assert len(few.points) < len(dense.points) == len(EXAMPLES[1].points)
+    for name in ("counts", "centers", "scales"):
+        assert torch.equal(getattr(few, name), getattr(dense, name))
+    poses = random_se3(3)
+    users, moved = few.to_user(poses), dense.move(poses.to(torch.float32)).points.double()
+    for motion, given, there in zip(users, puzzle.clouds(), moved.split(dense.sizes.tolist()), strict=True):
+        expected = motion.act(torch.from_numpy(given))
+        torch.testing.assert_close(few.scales * there, expected, rtol=0, atol=1e-5)
+    turned = puzzle.normals()[2]
+    np.testing.assert_allclose(dense.normals.split(dense.sizes.tolist())[2].numpy(), turned, atol=1e-6)
+    assert puzzle.dense_pieces(50, normals=False).normals is None
 
 
 def test_a_puzzle_of_one_own_piece_cannot_be_scored():

@@ -26,6 +26,7 @@ def small() -> list[Pieces]:
 
 
 COMPLEMENTARY = {"matching": "complementary", "spacing": 0.15}
+SYNCHRONISING = {"pose_field": "synchronising"}
 CASES = {
     "as it is": ({}, ragged),
     "complementary": (COMPLEMENTARY, ragged),
@@ -42,6 +43,11 @@ CASES = {
     "sparse pieces": ({"spacing": 0.046}, ragged),
     "sparse pieces, complementary": ({**COMPLEMENTARY, "spacing": 0.054}, ragged),
     "pieces too sparse for any motion": ({"spacing": 0.02}, ragged),
+    "synchronising": (SYNCHRONISING, ragged),
+    "synchronising, complementary": ({**SYNCHRONISING, **COMPLEMENTARY}, ragged),
+    "synchronising, unoriented normals": ({**SYNCHRONISING, "normals": "unoriented"}, ragged),
+    "synchronising, no normals": ({**SYNCHRONISING, "normals": "absent"}, ragged),
+    "synchronising, small pieces": ({**SYNCHRONISING, **COMPLEMENTARY}, small),
 }
 
 

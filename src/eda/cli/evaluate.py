@@ -26,7 +26,7 @@ PREDICTIONS = "Score the poses in this file, written by any other system, instea
 ASSEMBLE = "Measure the whole assembler, as `eda assemble` runs it, instead of single samples of a model."
 PARTS = (
     "Measure on the same puzzles: the whole system, the system without refinement, a single sample, a single sample "
-    "without search, and the plain head of the network."
+    "of pairs alone, and one of the plain Croco path."
 )
 PROTOCOL = "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
 SAMPLES = (

@@ -183,7 +183,7 @@ class _Nearest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, damping: float) -> Tensor:
         left, singular, right = torch.linalg.svd(matrix)
-        sign = torch.linalg.det(left @ right).sign()
+        sign = _handedness(left) * _handedness(right)
         signs = torch.stack([torch.ones_like(sign), torch.ones_like(sign), sign], dim=-1)
         left, singular = left * signs[..., None, :], singular * signs
         ctx.save_for_backward(left, singular, right)
@@ -201,6 +201,12 @@ class _Nearest(torch.autograd.Function):
         if ctx.damping:
             safe = safe + (ctx.damping * singular[..., :1, None]).square() / safe
         return left @ ((inner - inner.mT) / safe) @ right, None
+
+
+def _handedness(orthogonal: Tensor) -> Tensor:
+    """1 for rotations and -1 for reflections, cheaper than a determinant. (..., 3, 3) -> (...)."""
+    first, second, third = orthogonal.unbind(-2)
+    return (torch.linalg.cross(first, second) * third).sum(-1).sign()
 
 
 @full_precision

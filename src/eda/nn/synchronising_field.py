@@ -29,9 +29,9 @@ from eda.lie.precision import full_precision
 from eda.nn.match_graph import VOTE_ROUNDS, MatchGraph
 from eda.registration.synchronize import PairFits, PairSums, follow_pairs, synchronize
 
-ROUNDS = 4
-NUM_NEAREST = 6  # places of other pieces that a place looks at
-EDGE_WIDTH, PAIR_WIDTH = 48, 32
+ROUNDS = 3
+NUM_NEAREST = 4  # places of other pieces that a place looks at
+EDGE_WIDTH, PAIR_WIDTH = 32, 32
 MIN_TIME_LEFT = 0.02  # floor on 1 - tau
 NUM_EDGE_INPUTS = 13 + VOTE_ROUNDS
 NUM_PAIR_INPUTS = 9

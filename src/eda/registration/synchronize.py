@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eda.lie import so3
 
-POWER_STEPS = 8
+POWER_STEPS = 6
 # Added to the cross-covariance of a pair, relative to its spread: a fit that leaves a rotation open does not turn.
 STIFFNESS = 1e-3
 SHORT = 1e-6  # a squared length that counts as zero
