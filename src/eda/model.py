@@ -10,6 +10,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, get_args
 
@@ -20,16 +21,16 @@ from eda.auxiliary import auxiliary_losses, custom_auxiliary_losses
 from eda.calibration import Calibrations, calibration_values, calibrations_from
 from eda.errors import InputError
 from eda.field import EncodedEda, VelocityField, custom_velocities
-from eda.flow import NOISES, TAU_SAMPLERS, Path, Trajectory, integrate
+from eda.flow import NOISES, Trajectory, integrate
 from eda.flow.loss import Loss as FlowLoss
-from eda.flow.loss import flow_loss
 from eda.flow.solver import Callback
+from eda.flow_objective import Draws, FieldOf, losses_of_both_paths, path_loss
 from eda.focus import beside_breaks, thin
 from eda.graph import Pyramid
-from eda.lie import SE3, so3
+from eda.lie import SE3
 from eda.model_config import EdaConfig
 from eda.model_file import read_model_file, write_model_file
-from eda.nn import EdaNetwork, NetworkConfig, Paths, Tokens, arrangement_loss
+from eda.nn import EdaNetwork, NetworkConfig, Paths, Tokens
 from eda.nn.protocol import CustomNetwork, Labels
 from eda.piece_encoding import Encoding
 from eda.pieces import Pieces, Puzzle
@@ -39,7 +40,6 @@ from eda.settings import check_choice, check_whole
 from eda.weights import path_of
 
 ON_BREAK = 0.5  # the probability above which a point counts as on a break
-MOST_OWN_STEPS = 3  # of the solver, by which training reaches states of the model's own samples
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,8 @@ class Eda(nn.Module):
         zero = puzzle.pieces.points.new_zeros(())
         flow = FlowLoss(zero, zero, zero)
         if draws:
-            flow, more = self._flow_loss(puzzle, pyramid, encoded, draws, labels, generator)
+            field_of = partial(self._field, pyramid, encoded=encoded)
+            flow, more = self._flow_loss(puzzle, field_of, draws, labels, generator)
             auxiliary |= more
         weights = {"breaks": config.break_weight, "matches": config.match_weight, "motions": config.judge_weight}
         total = sum((weights.get(name, 1.0) * loss for name, loss in auxiliary.items()), start=flow.total)
@@ -231,55 +232,18 @@ class Eda(nn.Module):
     def _flow_loss(
         self,
         puzzle: Puzzle,
-        pyramid: Pyramid,
-        encoded: Tokens | None,
+        field_of: FieldOf,
         draws: int,
         labels: Labels,
         generator: torch.Generator | None,
     ) -> tuple[FlowLoss, dict[str, Tensor]]:
-        """Eq. (2) for `draws` draws, and how far a synchronising field misses the solution, by its name.
-
-        A network that synchronises has a loss for each of its two paths. The paper's is that of the Croco path. The
-        second half of the draws begins, in place of a state of the path, at one that the model's own samples reach:
-        what lies near is near there because the field put it there, not because it belongs there. Only synchronisation
-        learns from those.
-        """
-        pieces = puzzle.pieces
-        velocity_field = self._field(pyramid, draws, encoded=encoded)
-        own = None if labels.own is None else labels.own.repeat(draws)
-        num_puzzles = draws * pieces.num_puzzles
-        noise = self.sample_noise(pieces, draws, generator).reshape(-1)
-        tau = TAU_SAMPLERS[self.config.tau_sampler](num_puzzles, generator).to(pieces.points)
-        solution = SE3.cat([puzzle.solution] * draws)
-        turn = so3.random(num_puzzles, generator=generator).to(noise.rotation) if self.config.no_correction else None
-        path = Path.generated_by(noise, solution, velocity_field.puzzle, num_puzzles, own, turn)
-        poses = path.at(tau[velocity_field.puzzle])
-        counted = torch.ones_like(velocity_field.puzzle, dtype=torch.bool) if own is None else own
-        predicted, more = velocity_field.velocities, {}
-        if isinstance(predicted, EncodedEda) and self._synchronises:
-            on_path = (draws + 1) // 2
-            num_puzzles = on_path * pieces.num_puzzles
-            sampled = velocity_field.puzzle >= num_puzzles
-            if on_path < draws:
-                walker = self._field(pyramid, draws - on_path, encoded=encoded)
-                steps = int(torch.randint(1, MOST_OWN_STEPS + 1, (1,), generator=generator))
-                reached = _walk(walker, noise[sampled], tau[num_puzzles:], steps)
-                poses = SE3.cat([poses[~sampled], reached])
-            said, graph = predicted.relation(poses, tau)
-            assert graph is not None
-            losses = [arrangement_loss(graph, each, solution, own) for each in said.rounds]
-            velocity, more = said.plain, {"synchronisation": torch.stack(losses).mean()}
-            counted = counted & ~sampled
-        else:
-            velocity = predicted(poses, tau)
-        flow = flow_loss(
-            velocity[counted],
-            velocity_field.center_velocity(path.twist, poses)[counted],
-            velocity_field.puzzle[counted],
-            num_puzzles,
-            self.config.translation_weight,
-        )
-        return flow, more
+        """Eq. (2) on some draws, and the loss of a synchronising field by its name."""
+        noise = self.sample_noise(puzzle.pieces, draws, generator)
+        drawn, weight = Draws.of(puzzle, noise, self.config, labels.own, generator), self.config.translation_weight
+        if not self._synchronises:
+            return path_loss(drawn, field_of, draws, weight), {}
+        flow, synchronisation = losses_of_both_paths(drawn, field_of, draws, weight, generator)
+        return flow, {"synchronisation": synchronisation}
 
     @property
     def _synchronises(self) -> bool:
@@ -409,15 +373,6 @@ class Eda(nn.Module):
         model.load_state_dict(file.weights)
         model.calibrations = calibrations_from(file.calibration, file.path)
         return model.to(device)
-
-
-@torch.no_grad()
-def _walk(field: VelocityField, poses: SE3, tau: Tensor, steps: int) -> SE3:
-    """Where the field has brought poses (N,) from noise at tau (B,), in Euler steps."""
-    each = tau / steps
-    for number in range(steps):
-        poses = SE3.exp(each[field.puzzle][:, None] * field(poses, number * each)) @ poses
-    return poses.polish()
 
 
 def _with_regime(config: Any, version: int) -> Any:
