@@ -17,7 +17,7 @@ from eda.flow import TAU_SAMPLERS, Path
 from eda.flow.loss import Loss, flow_loss
 from eda.lie import SE3, so3
 from eda.model_config import EdaConfig
-from eda.nn import arrangement_loss
+from eda.nn import synchronisation_loss
 from eda.pieces import Puzzle
 
 MOST_OWN_STEPS = 3  # of Euler, by which training reaches states of the model's own samples
@@ -90,7 +90,7 @@ def losses_of_both_paths(
     assert isinstance(velocities, EncodedEda)
     relation, graph = velocities.relation(poses, draws.tau)
     assert graph is not None
-    losses = [arrangement_loss(graph, each, draws.solution, draws.own) for each in relation.rounds]
+    losses = [synchronisation_loss(graph, each, draws.solution, draws.own) for each in relation.rounds]
     return draws.loss(field, relation.plain, poses, first, weight), torch.stack(losses).mean()
 
 

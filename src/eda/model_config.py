@@ -11,6 +11,7 @@ from eda.errors import InputError
 from eda.flow import NOISES, TAU_SAMPLERS
 from eda.nn import NetworkConfig, upgrade_settings
 from eda.nn.protocol import CustomNetwork
+from eda.point_budget import PointBudget
 from eda.regime import REGIMES, Regime
 from eda.registry import look_up
 from eda.settings import check_choice, check_positive, check_switch, check_whole
@@ -30,6 +31,7 @@ class EdaConfig:
     judge_weight: float = 1.0  # of the cross-entropy of judged motions, where the network proposes any
     boldness: float = 1.0  # the inverse temperature at which arrangements are sampled (nn/pose_field.py)
     num_points: int = 5000  # of a puzzle in training, and so what a puzzle is best thinned to in use
+    points_per_piece: int = 0  # at least so many for each piece of a puzzle
     focus: bool = False  # half of these points on and beside the breaks that the break head finds (eda/focus.py)
     no_correction: bool = False  # ablation (r): the path ends in r g~_1 with a random r instead of r*
     body_twist: bool = False  # ablation (h): what f predicts is meant in the piece's own frame, which it cannot see
@@ -45,12 +47,18 @@ class EdaConfig:
         check_positive("judge_weight", self.judge_weight)
         check_positive("boldness", self.boldness)
         check_whole("num_points", self.num_points, 1, 2**40)
+        check_whole("points_per_piece", self.points_per_piece, 0, 2**40)
         check_switch("focus", self.focus)
         if self.focus and not (isinstance(self.network, NetworkConfig) and self.network.break_head):
             raise InputError("a focus needs breaks to be found: focus=True needs a network with break_head=True")
         check_switch("no_correction", self.no_correction)
         check_switch("body_twist", self.body_twist)
         check_choice("regime", self.regime, REGIMES)
+
+    @property
+    def budget(self) -> PointBudget:
+        """To how many points a puzzle is thinned."""
+        return PointBudget(self.num_points, self.points_per_piece)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EdaConfig:

@@ -103,7 +103,15 @@ def fracture_small() -> TrainConfig:
         spacing=0.057,
     )
     return TrainConfig(
-        EdaConfig(network, noise_std=0.5, tau_sampler="uniform", num_points=1600, focus=True, regime="fracture"),
+        EdaConfig(
+            network,
+            noise_std=0.5,
+            tau_sampler="uniform",
+            num_points=1600,
+            points_per_piece=350,
+            focus=True,
+            regime="fracture",
+        ),
         OptimizerConfig(steps=4_000, lr=3e-3, final_lr=0.02, warmup=100, weight_decay=0.01, ema=0.995),
         DataConfig(points_per_batch=12_800, draws=4, max_pieces=(8,)),
         WatchConfig(checkpoint_every=100),

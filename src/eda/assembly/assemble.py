@@ -113,7 +113,7 @@ def prepare(
     names = piece_names(names, len(given))
     choice = _choice(model, given)
     network = model if isinstance(model, Eda) else _load(choice, device)
-    model_input = ModelInput.of(given, FEW_POINTS if network is None else network.config.num_points)
+    model_input = ModelInput.of(given, FEW_POINTS if network is None else network.config.budget.of(len(given)))
     return PreparedPieces(names, given, model_input, network, choice, pins_by_index(pins or {}, names))
 
 

@@ -77,7 +77,7 @@ class NetworkAnswers:
 
     def _part(self, puzzle: ScatteredPuzzle) -> _Part:
         name, model = (None, self.model) if isinstance(self.model, Eda) else self.model(puzzle)
-        return _Part(puzzle, _pieces(puzzle, model, self.sampling.points or model.config.num_points), model, name)
+        return _Part(puzzle, _pieces(puzzle, model, self.sampling.points), model, name)
 
 
 def suitable_model(device: str) -> Callable[[ScatteredPuzzle], tuple[str, Eda]]:
@@ -101,9 +101,10 @@ class _Part:
     model_name: str | None
 
 
-def _pieces(puzzle: ScatteredPuzzle, model: Eda, points: int) -> Pieces:
+def _pieces(puzzle: ScatteredPuzzle, model: Eda, points: int | None) -> Pieces:
     """What the network is given; with estimated normals where it needs some and there are none."""
     example, network = puzzle.example, model.config.network
+    points = points or model.config.budget.of(example.num_pieces)
     if model.takes_normals and example.normals is None:
         unoriented = isinstance(network, NetworkConfig) and network.normals == "unoriented"
         estimate = partial(estimate_normals, k=NEIGHBORS) if unoriented else outward_normals

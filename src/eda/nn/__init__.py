@@ -5,7 +5,7 @@ from eda.nn.layers import Time
 from eda.nn.network import EdaNetwork, Paths, Relation, Tokens
 from eda.nn.network_config import NetworkConfig, upgrade_settings
 from eda.nn.pose_field import hypothesis_loss
-from eda.nn.synchronising_field import arrangement_loss
+from eda.nn.synchronisation_loss import synchronisation_loss
 
 __all__ = [
     "EdaNetwork",
@@ -14,8 +14,8 @@ __all__ = [
     "Relation",
     "Time",
     "Tokens",
-    "arrangement_loss",
     "hypothesis_loss",
     "matching_loss",
+    "synchronisation_loss",
     "upgrade_settings",
 ]

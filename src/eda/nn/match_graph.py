@@ -19,7 +19,8 @@ from torch.nn.functional import logsigmoid
 from eda.nn.correspondences import MatchScores
 from eda.segment import padded_rows, ranges, starts
 
-MOST_PLACES = 256  # of a puzzle
+# Places of a puzzle: as many as this, or as this for each piece, up to a bound.
+PLACES, PLACES_PER_PIECE, MOST_PLACES = 256, 56, 448
 NUM_CANDIDATES = 8  # K
 NUM_VOTERS = 3  # of the candidates of a place, those that vote
 VOTE_ROUNDS = 2
@@ -57,9 +58,14 @@ class MatchGraph:
         certain = scores.log_choices() + logsigmoid(scores.shared)[across.rows][:, :, None]
         fit = (certain + certain.mT).masked_fill(~scores.pairs, LEAST_FIT).clamp(min=LEAST_FIT)
         best = fit.amax(-1).masked_fill(~across.present, -torch.inf)
-        chosen = best.topk(min(MOST_PLACES, best.shape[1]), dim=1).indices.sort(1).values
+        quota = (PLACES_PER_PIECE * scores.counts).clamp(PLACES, MOST_PLACES)
+        ranked = best.argsort(dim=1, descending=True)[:, : int(quota.max())]
+        within = torch.arange(ranked.shape[1], device=quota.device) < quota[:, None]
+        chosen, order = ranked.sort(1)
+        present = across.present.gather(1, chosen) & within.gather(1, order)
         fit = _gather_rows(_gather_rows(fit, chosen).mT, chosen).mT
-        places, present = across.rows.gather(1, chosen), across.present.gather(1, chosen)
+        fit = fit.masked_fill(~(present[:, :, None] & present[:, None, :]), LEAST_FIT)
+        places = across.rows.gather(1, chosen)
         local = piece - starts(scores.counts)[ranges(scores.counts)][piece]
         graph = MatchGraph(
             points=scores.points[places],

@@ -38,11 +38,22 @@ NUM_PAIR_INPUTS = 9
 
 
 @dataclass(frozen=True)
+class Attention:
+    """Which places every place follows."""
+
+    to: Tensor  # (B, S, E) those that it looks at
+    weight: Tensor  # (B, S, E) how much it follows each; what is missing to one, nobody
+
+
+@dataclass(frozen=True)
 class Arrangement:
-    """Where the pieces are to go, as a whole: known up to a motion of it."""
+    """Where the pieces are to go, as a whole (known up to a motion of it), and why."""
 
     rotation: Tensor  # (B, N, 3, 3)
     center: Tensor  # (B, N, 3) the places of the pieces' centroids
+    attention: Attention
+    trust: Tensor  # (B, N, N) in the fits of pairs, symmetric, zero on the diagonal
+    relative: Tensor  # (B, N, N, 3, 3) X_j^-1 X_i of the rotations of (i, j), as the pair's fit has it
 
 
 class SynchronisingField(nn.Module):
@@ -69,8 +80,8 @@ class SynchronisingField(nn.Module):
         goal = (so3.exp(turn) @ rotation, center + shift)
         rounds = []
         for number in range(ROUNDS if together else 1):
-            rotation, center = self._round(graph, rotation, center, goal, tau, number, together)
-            rounds.append(Arrangement(rotation, center))
+            rounds.append(self._round(graph, rotation, center, goal, tau, number, together))
+            rotation, center = rounds[-1].rotation, rounds[-1].center
         return rounds
 
     def _round(
@@ -82,7 +93,7 @@ class SynchronisingField(nn.Module):
         tau: Tensor,
         number: int,
         together: bool,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Arrangement:
         turn = graph.of_places(rotation)
         points = (turn @ (graph.points - graph.of_places(graph.centers))[..., None]).squeeze(-1)
         points = points + graph.of_places(center)
@@ -94,11 +105,13 @@ class SynchronisingField(nn.Module):
         puzzle = torch.arange(len(piece), device=piece.device)[:, None, None]
         slot = ((puzzle * count + piece[:, :, None]) * count + mate).flatten()
         here = points[:, :, None].expand(*to.shape, 3).reshape(-1, 3)
-        sums = PairSums.of(weight.flatten(), here, _at(points, to).reshape(-1, 3), slot, (len(piece), count))
+        sums = PairSums.of(weight.flatten(), here, at_places(points, to).reshape(-1, 3), slot, (len(piece), count))
         fits = PairFits.of(sums)
         trust = self._confidence(graph, fits, weight, votes, slot, tau, number)
         solve = synchronize if together else follow_pairs
-        return solve(fits, trust, rotation, center, goal, softplus(self.hold[number]) / 10)
+        relative = rotation.mT[:, None] @ fits.rotation @ rotation[:, :, None]
+        rotation, center = solve(fits, trust, rotation, center, goal, softplus(self.hold[number]) / 10)
+        return Arrangement(rotation, center, Attention(to, weight), trust, relative)
 
     @staticmethod
     def _edges(graph: MatchGraph, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,7 +136,7 @@ class SynchronisingField(nn.Module):
     ) -> Tensor:
         """How much every place follows those that it looks at. -> (B, S, E), at most one in all."""
         fit, reach = graph.fit.gather(2, to), graph.reach
-        offset = _at(points, to) - points[:, :, None]
+        offset = at_places(points, to) - points[:, :, None]
         length = (offset.square().sum(-1) + 1e-9).sqrt()
         one = torch.ones_like(fit)
         by_fit = (torch.arange(to.shape[-1], device=to.device) < graph.mates.shape[-1]) * one
@@ -134,7 +147,7 @@ class SynchronisingField(nn.Module):
             (length / reach).log() / 2,
             *self._facing(normals, offset / length[..., None], to, one),
             graph.shared[:, :, None] * one,
-            _at(graph.shared[..., None], to).squeeze(-1),
+            at_places(graph.shared[..., None], to).squeeze(-1),
             tau[:, None, None] * one,
             one * number / ROUNDS,
             by_fit,
@@ -144,7 +157,7 @@ class SynchronisingField(nn.Module):
         times = tau[:, None].expand_as(graph.shared)
         about = [graph.shared, fit.amax(2) / 5, times, torch.full_like(times, number / ROUNDS)]
         nobody = self.nobody(torch.stack(about, -1))
-        mate, there = (_at(of[..., None], to).squeeze(-1) for of in (graph.piece, graph.present))
+        mate, there = (at_places(of[..., None], to).squeeze(-1) for of in (graph.piece, graph.present))
         allowed = (mate != graph.piece[..., None]) & there & graph.present[..., None]
         logit = logit.masked_fill(~allowed, -1e4)
         return torch.cat([logit, nobody], 2).softmax(2)[..., :-1] * allowed
@@ -153,7 +166,7 @@ class SynchronisingField(nn.Module):
         """Cosines of the two normals and of each with the edge; squared where normals have no sign."""
         if normals is None:
             return [0 * one] * 3
-        here, there = normals[:, :, None], _at(normals, to)
+        here, there = normals[:, :, None], at_places(normals, to)
         cosines = [(here * there).sum(-1), (here * along).sum(-1), (there * along).sum(-1)]
         return cosines if self.oriented else [cosine.square() for cosine in cosines]
 
@@ -191,7 +204,7 @@ def _perceptron(*widths: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def _at(values: Tensor, index: Tensor) -> Tensor:
+def at_places(values: Tensor, index: Tensor) -> Tensor:
     """Values of places (B, S, D) at other places (B, S, E). -> (B, S, E, D)."""
     flat = index.flatten(1)[..., None].expand(-1, -1, values.shape[-1])
     return values.gather(1, flat).reshape(*index.shape, -1)
@@ -224,24 +237,3 @@ def velocity_to(graph: MatchGraph, arrangement: Arrangement, poses: SE3, tau: Te
     shift = (turn @ wanted[..., None]).squeeze(-1) - center
     left = (1 - tau).clamp(min=MIN_TIME_LEFT)[:, None, None]
     return (torch.cat([twist, shift], dim=-1) / left)[graph.has]
-
-
-def arrangement_loss(graph: MatchGraph, arrangement: Arrangement, solution: SE3, own: Tensor | None = None) -> Tensor:
-    """How far an arrangement is from the solution (N,), pair by pair: a mean over pairs, then over puzzles.
-
-    Relative rotations and relative places in the frame of one piece, which do not depend on where the whole lies.
-    Pieces that are not the puzzle's `own` (N,) do not count.
-    """
-    rotation, center = padded_poses(graph, solution)
-    has = graph.has if own is None else graph.has & own[graph.rows]
-    both = (has[:, :, None] & has[:, None, :]).to(center.dtype)
-
-    def relative(rotation: Tensor, center: Tensor) -> tuple[Tensor, Tensor]:
-        inverse = rotation.mT[:, :, None]
-        offset = center[:, None, :] - center[:, :, None]
-        return inverse @ rotation[:, None], (inverse @ offset[..., None]).squeeze(-1)
-
-    found, true = relative(arrangement.rotation, arrangement.center), relative(rotation, center)
-    turned = (found[0] - true[0]).square().sum((-1, -2))
-    moved = (found[1] - true[1]).square().sum(-1).clamp(max=16.0)  # one piece far away does not outweigh all others
-    return (((turned + moved) * both).sum((1, 2)) / both.sum((1, 2)).clamp(min=1)).mean()

@@ -97,6 +97,7 @@ class Run:
         plan = BatchPlan(
             points_per_batch=data.points_per_batch,
             points_per_example=self.config.model.num_points,
+            points_per_piece=self.config.model.points_per_piece,
             max_pieces=data.max_pieces,
             seed=self.config.seed,
             rank=self.ranks.rank,

@@ -154,7 +154,7 @@ class Watcher:
 
     def _puzzle(self, example: Example, model: Eda) -> Puzzle:
         """An example as the model is shown it."""
-        points = self._config.model.num_points
+        points = self._config.model.budget.of(example.num_pieces)
         if not model.config.focus:
             return example.downsample(points).puzzle()
         dense = dense_pieces(example, points).to(device=model.device)

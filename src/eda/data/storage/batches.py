@@ -12,6 +12,7 @@ import numpy as np
 
 from eda.data.storage.shards import Dataset
 from eda.errors import InputError
+from eda.point_budget import PointBudget
 from eda.settings import check_whole
 
 # Shards whose examples are shuffled together.
@@ -34,6 +35,7 @@ class BatchPlan:
     points_per_batch: int
     points_per_example: int  # what an example is thinned to
     max_pieces: tuple[int, ...] = (10**6,)  # a curriculum: the largest puzzles of epoch 0, 1, ...; the last one stays
+    points_per_piece: int = 0  # of an example with many pieces, which is thinned less
     seed: int = 0
     rank: int = 0
     world: int = 1
@@ -41,10 +43,16 @@ class BatchPlan:
     def __post_init__(self) -> None:
         check_whole("points_per_batch", self.points_per_batch, 1, 2**40)
         check_whole("points_per_example", self.points_per_example, 1, 2**40)
+        check_whole("points_per_piece", self.points_per_piece, 0, 2**40)
         check_whole("world", self.world, 1, 2**31)
         check_whole("rank", self.rank, 0, self.world - 1)
         if not self.max_pieces or min(self.max_pieces) < 2:
             raise InputError(f"max_pieces must name numbers of at least 2, got {self.max_pieces}")
+
+    @property
+    def budget(self) -> PointBudget:
+        """To how many points an example is thinned."""
+        return PointBudget(self.points_per_example, self.points_per_piece)
 
     def epoch(self, dataset: Dataset, epoch: int, first: int = 0) -> Iterator[list[BatchItem]]:
         """The batches of an epoch for this rank, from batch number `first` on. Every rank gets the same number."""
@@ -78,7 +86,8 @@ class BatchPlan:
     def _table(self, dataset: Dataset, number: int, most: int) -> np.ndarray:
         """(S, 3): shard, row and points of every example that is not too large a puzzle."""
         shard = dataset.shard(number)
-        cost = np.minimum(shard.num_points, self.points_per_example)
+        thinned = np.maximum(self.points_per_example, self.points_per_piece * shard.num_pieces)
+        cost = np.minimum(shard.num_points, thinned)
         rows = np.flatnonzero(shard.num_pieces <= most)
         return np.stack([np.full(len(rows), number), rows, cost[rows]], axis=1)
 

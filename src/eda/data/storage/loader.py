@@ -29,6 +29,7 @@ from eda.errors import InputError
 from eda.graph import Level, Pyramid
 from eda.lie import SE3
 from eda.pieces import Pieces, Puzzle
+from eda.point_budget import PointBudget
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Loader:
         loading: DataLoader[Batch] = DataLoader(
             _BatchReader(
                 self.dataset,
-                self.plan.points_per_example,
+                self.plan.budget,
                 self.graphs,
                 self.augmentation,
                 self._cache_name(),
@@ -150,7 +151,7 @@ class Loader:
         name = self._cache_name()
         for number in range(self.dataset.num_shards if name else 0):
             assert name is not None
-            _cached_shard(self.dataset, number, name, self.plan.points_per_example, self.graphs)
+            _cached_shard(self.dataset, number, name, self.plan.budget, self.graphs)
             if progress:
                 progress(number + 1, self.dataset.num_shards)
 
@@ -159,6 +160,8 @@ class Loader:
         if not self.cache or self.focused or not self.augmentation.changes_nothing:
             return None
         settings = {"points": self.plan.points_per_example, **vars(self.graphs)}
+        if self.plan.points_per_piece:
+            settings["points_per_piece"] = self.plan.points_per_piece
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
         name = f"pyramids-{key}"
         try:
@@ -197,7 +200,7 @@ class _BatchReader(TorchDataset[Batch]):
     """Makes the batch that a list of items stands for; workers get a copy."""
 
     dataset: Dataset
-    points: int
+    budget: PointBudget
     graphs: Graphs
     augmentation: Augmentation
     cache_name: str | None
@@ -208,22 +211,24 @@ class _BatchReader(TorchDataset[Batch]):
 
     def _one(self, item: BatchItem) -> Batch:
         if self.cache_name is not None:
-            file = _cached_shard(self.dataset, item.shard, self.cache_name, self.points, self.graphs)
+            file = _cached_shard(self.dataset, item.shard, self.cache_name, self.budget, self.graphs)
             return _from_cache(file[item.row], self.graphs)
         shard, rng = self.dataset.shard(item.shard), np.random.default_rng(item.seed)
         another = (item.row + 1 + int(rng.integers(max(1, len(shard) - 1)))) % len(shard)
         changed = self.augmentation(shard[item.row], rng, None if another == item.row else shard[another])
+        points = self.budget.of(changed.num_pieces)
         if rng.random() < self.focused and changed.contact is not None:
-            return focused_batch(changed, self.points, self.graphs, rng)
-        return make_batch(changed.downsample(self.points), self.graphs)
+            return focused_batch(changed, points, self.graphs, rng)
+        return make_batch(changed.downsample(points), self.graphs)
 
 
-def _cached_shard(dataset: Dataset, number: int, cache: str, points: int, graphs: Graphs) -> RaggedFile:
+def _cached_shard(dataset: Dataset, number: int, cache: str, budget: PointBudget, graphs: Graphs) -> RaggedFile:
     """The thinned examples of a shard with their pyramids, made when first asked for."""
     shard = dataset.shard_paths[number]
     path = shard.parent / cache / shard.name
     if not path.is_file():
-        items = [_to_cache(example.downsample(points), graphs) for example in dataset.shard(number)]
+        every = dataset.shard(number)
+        items = [_to_cache(example.downsample(budget.of(example.num_pieces)), graphs) for example in every]
         write_ragged(path, items, {})
     return open_cached(RaggedFile, path)
 
