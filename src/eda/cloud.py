@@ -48,15 +48,14 @@ def focused_order(gaps: np.ndarray, focus: np.ndarray) -> np.ndarray:
     """The order in which points (n,) are kept when a cloud is thinned: at least every other one has `focus`.
 
     Points with focus and those without are each ordered by their `gaps` of farthest point sampling, so every prefix
-    covers both regions evenly, that with focus more densely. Where most points have focus, or none, the order is that
-    of the gaps alone. It knows neither the axes nor the order of the points. (n,) float, (n,) bool -> (n,).
+    covers both regions evenly. It has as many points with focus as the gaps alone would choose, and at least half, as
+    far as there are enough. It knows neither the axes nor the order of the points. (n,) float, (n,) bool -> (n,).
     """
     order = np.argsort(-gaps, kind="stable")
-    if not focus.any() or 2 * focus.sum() >= len(focus):
-        return order
-    inside = focus[order]
-    turn = np.where(inside, np.cumsum(inside), np.cumsum(~inside))
-    return order[np.lexsort((~inside, turn))]
+    inside, place = focus[order], np.arange(len(order))
+    number = np.where(inside, np.cumsum(inside), np.cumsum(~inside)) - 1
+    turn = np.where(inside, np.minimum(place, 2 * number), np.maximum(place, 2 * number + 1))
+    return order[np.argsort(turn, kind="stable")]
 
 
 def farthest_points_reference(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

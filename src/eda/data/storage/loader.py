@@ -70,7 +70,7 @@ class Batch:
 
 def _breaks(batch: Batch) -> Tensor | None:
     """(P,) the break labels, or the focus in their place."""
-    return batch.on_break if batch.pyramid.pieces.focus is None else batch.pyramid.pieces.focus
+    return batch.pyramid.pieces.focus if batch.on_break is None else batch.on_break
 
 
 def _all_own(batch: Batch) -> Tensor:
