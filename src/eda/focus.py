@@ -9,6 +9,7 @@ The rule knows neither the axes nor the order of the points: it is made of dista
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,8 +41,9 @@ def _beside(cloud: np.ndarray, on_break: np.ndarray, reach: float) -> np.ndarray
     return np.isfinite(distance)
 
 
-def thin(pieces: Pieces, budget: int, focus: Tensor | None = None) -> Pieces:
-    """About `budget` points of every puzzle: evenly, or at least every other one among those with `focus` (P,).
+def thin(pieces: Pieces, budget: int | Sequence[int], focus: Tensor | None = None) -> Pieces:
+    """About `budget` points of every puzzle, or of each as many as it says: evenly, or at least every other one among
+    those with `focus` (P,).
 
     Every piece keeps at least `MIN_POINTS`.
     """
@@ -53,6 +55,7 @@ def thin(pieces: Pieces, budget: int, focus: Tensor | None = None) -> Pieces:
     puzzle = ranges(pieces.counts)[ranges(pieces.sizes)].cpu().numpy()
     for b in range(pieces.num_puzzles):
         here = np.flatnonzero(puzzle == b)  # a run stays within its piece, so these are the places of the puzzle
-        keep[here[focused_order(gaps[here], inside[here])[:budget]]] = True
+        most = budget if isinstance(budget, int) else budget[b]
+        keep[here[focused_order(gaps[here], inside[here])[:most]]] = True
     kept = torch.from_numpy(np.sort(rows[keep])).to(pieces.points.device)
     return replace(pieces, focus=focus).keep(kept)

@@ -119,12 +119,12 @@ class Eda(nn.Module):
         return Pyramid.build(pieces, **self.pyramid_settings)
 
     def focus(self, dense: Pieces, num_points: int | None = None, even: Encoding | None = None) -> Pieces:
-        """The pieces of a puzzle as this model is best shown them: `num_points` of their points, in the same frames.
+        """The pieces as this model is best shown them: `num_points` of the points of every puzzle, in the same frames.
 
         A model with a focus first looks at an even choice of points for breaks (`even`, if it has encoded one already),
         then gets about half of its points on and beside them. Any other gets the even choice.
         """
-        budget = num_points or self.config.budget.of(dense.num_pieces)
+        budget = [num_points or self.config.budget.of(count) for count in dense.counts.tolist()]
         if not self.config.focus:
             return thin(dense, budget)
         on_break = self.break_probability(even or thin(dense, budget), dense) > ON_BREAK
