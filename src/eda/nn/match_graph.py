@@ -10,7 +10,6 @@ Shapes: B puzzles, S places and N pieces (padded), K candidates of a place.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -109,70 +108,69 @@ class MatchGraph:
         """The logarithm of the support of every candidate, round by round: in a later one the supported have more
         weight. -> (B, S, K, VOTE_ROUNDS).
         """
-        # One puzzle at a time: its tables fit into memory that is used again.
-        return torch.cat([self._one(b)._count_votes(complementary) for b in range(len(self.piece))])
+        # Only places of one piece vote on each other: one piece at a time, the tables are small.
+        number = self.piece + self.has.shape[1] * torch.arange(len(self.piece), device=self.piece.device)[:, None]
+        rows = torch.where(self.present, number, -1).flatten()
+        groups = [(rows == piece).nonzero()[:, 0] for piece in rows[rows >= 0].unique().tolist()]
+        votes = [self._votes_on(own, complementary) for own in groups]
+        none = self.fit.new_full((rows.numel(), self.mates.shape[-1], VOTE_ROUNDS), LEAST_VOTE).log()
+        return none.index_put((torch.cat(groups),), torch.cat(votes)).reshape(*self.mates.shape, VOTE_ROUNDS)
 
-    def _one(self, puzzle: int) -> MatchGraph:
-        names = ("points", "normals", "piece", "present", "shared", "fit", "mates")
-        values = {name: getattr(self, name) for name in names}
-        alone: dict[str, Any] = {name: None if of is None else of[puzzle, None] for name, of in values.items()}
-        return replace(self, **alone)
-
-    def _count_votes(self, complementary: bool) -> Tensor:
-        agree = self._agreement(complementary)  # (B, S K, S V)
-        fit = self.fit.gather(2, self.mates)
+    def _votes_on(self, own: Tensor, complementary: bool) -> Tensor:
+        """The votes on the candidates of the places (n,) of one piece, counted over all puzzles. -> (n, K, R)."""
+        mates = self.mates.flatten(0, 1)[own]
+        agree = self._agreement(own, mates, complementary)  # (n K, n V)
+        fit = self.fit.flatten(0, 1)[own].gather(1, mates)
         weight, rounds = fit.exp(), []
         for _ in range(VOTE_ROUNDS):
-            voters = weight[..., :NUM_VOTERS].flatten(1)
-            votes = (agree @ voters[..., None]).reshape(weight.shape) + LEAST_VOTE
+            voters = weight[:, :NUM_VOTERS].flatten()
+            votes = (agree @ voters).reshape(weight.shape) + LEAST_VOTE
             rounds.append(votes.log())
-            weight = (fit + votes.log()).softmax(-1) * self.shared[..., None]
+            weight = (fit + votes.log()).softmax(-1) * self.shared.flatten()[own, None]
         return torch.stack(rounds, -1)
 
     @torch.no_grad()
-    def _agreement(self, complementary: bool) -> Tensor:
-        """(B, S K, S V) how well a candidate agrees with a voter; zero unless both join the same two pieces."""
-        batch, places, count = self.mates.shape
-        mates, voters = self.mates.flatten(1), self.mates[..., :NUM_VOTERS].flatten(1)
-        grid = (batch, places, count, places, len(voters[0]) // places)
-        here = self._invariants(None, None)
-        there = self._invariants(mates, voters)
-        badness = torch.zeros(grid, dtype=here[0].dtype, device=here[0].device)
+    def _agreement(self, own: Tensor, mates: Tensor, complementary: bool) -> Tensor:
+        """(n K, n V) how well candidates agree with voters, of places (n,) of one piece; zero unless both candidates
+        are of one piece.
+        """
+        first = own // self.piece.shape[1] * self.piece.shape[1]  # of the puzzle
+        voters = (mates[:, :NUM_VOTERS] + first[:, None]).flatten()
+        mates = (mates + first[:, None]).flatten()
+        grid = (len(own), len(mates) // len(own), len(own), len(voters) // len(own))
+        here, there = self._invariants(own, own), self._invariants(mates, voters)
+        badness = here[0].new_zeros(grid)
         # A bump of one piece is a dent of the other; the signs of other normals are not known.
         for number, (mine, theirs) in enumerate(zip(here, there, strict=True)):
             if number > 0 and not complementary:
                 mine, theirs = mine.square(), theirs.square()
             mine = -mine if number > 1 and complementary else mine
             tolerance = LENGTH_TOLERANCE * self.reach if number == 0 else NORMAL_TOLERANCE
-            badness += (theirs.reshape(grid) - mine[:, :, None, :, None]).mul_(1 / tolerance).square_()
+            badness += (theirs.reshape(grid) - mine[:, None, :, None]).mul_(1 / tolerance).square_()
         # Places side by side always agree, which says nothing.
         apart = here[0].square()
-        same = self.piece[:, :, None] == self.piece[:, None, :]
-        apart = apart / (apart + self.reach**2) * (same & self.present[:, :, None] & self.present[:, None, :])
-        agree = badness.mul_(-0.5).exp_().mul_(apart[:, :, None, :, None]).reshape(batch, -1, voters.shape[1])
-        of_mates, of_voters = self.piece.gather(1, mates), self.piece.gather(1, voters)
-        return agree.mul_(of_mates[:, :, None] == of_voters[:, None, :])
+        apart = apart / (apart + self.reach**2)
+        agree = badness.mul_(-0.5).exp_().mul_(apart[:, None, :, None]).reshape(len(mates), len(voters))
+        piece = self.piece.flatten()
+        return agree.mul_(piece[mates][:, None] == piece[voters][None])
 
-    def _invariants(self, rows: Tensor | None, columns: Tensor | None) -> list[Tensor]:
-        """The distances of places (B, P) from places (B, Q), in the frame of one piece, and how their normals lie.
+    def _invariants(self, rows: Tensor, columns: Tensor) -> list[Tensor]:
+        """The distances of places (P,) from places (Q,), in the frame of one piece, and how their normals lie.
 
         The cosine of the two normals, and the rise of each place above the tangent plane of the other, by distance.
-        None means all places.
         """
-        first, second = self._picked(self.points, rows), self._picked(self.points, columns)
-        square = first.square().sum(-1)[:, :, None] + second.square().sum(-1)[:, None, :]
-        length = (square - 2 * first @ second.mT).clamp(min=0).add(1e-12).sqrt()
+        points = self.points.flatten(0, 1)
+        first, second = points[rows], points[columns]
+        square = first.square().sum(-1)[:, None] + second.square().sum(-1)
+        length = (square - 2 * first @ second.T).clamp(min=0).add(1e-12).sqrt()
         if self.normals is None:
             return [length]
-        facing, other = self._picked(self.normals, rows), self._picked(self.normals, columns)
+        normals = self.normals.flatten(0, 1)
+        facing, other = normals[rows], normals[columns]
         unit = length + 0.5 * self.reach
-        rise = (facing @ second.mT - (facing * first).sum(-1)[:, :, None]) / unit
-        back = (first @ other.mT - (second * other).sum(-1)[:, None, :]) / unit
-        return [length, facing @ other.mT, rise, back]
-
-    @staticmethod
-    def _picked(values: Tensor, rows: Tensor | None) -> Tensor:
-        return values if rows is None else _gather_rows(values, rows)
+        rise = (facing @ second.T - (facing * first).sum(-1)[:, None]) / unit
+        back = (first @ other.T - (second * other).sum(-1)) / unit
+        return [length, facing @ other.T, rise, back]
 
 
 def _gather_rows(table: Tensor, chosen: Tensor) -> Tensor:
