@@ -24,6 +24,8 @@ recipe adds to that is ours:
 | several draws per encoding | `data.draws` | 1 | 4, ablation 8 | the encoder is most of the cost |
 | encoder without time | `network.time_in_encoder` | with time, the paper's | without | one encoding per puzzle |
 | uniform tau | `model.tau_sampler` | logit-normal, the paper's | uniform; ablation the paper's | more of both ends |
+| points a piece | `model.points_per_piece` | none | fractures 350 | many pieces have many joints |
+| points near breaks | `model.focus` | none | fractures | a break is a small part of a surface |
 | correspondences, breaks | `network.match_width`, `break_head` | none | yes | see docs/paper.md |
 """
 
