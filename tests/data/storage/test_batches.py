@@ -100,6 +100,15 @@ def test_examples_cost_what_they_are_thinned_to(dataset):
     assert [len(batch) for batch in batches] == [10, 10, 3]
 
 
+def test_examples_of_many_pieces_cost_more(dataset):
+    """Each is a batch of its own where no two fit: of 5 pieces, 55 points are kept, as far as there are so many."""
+    plan = replace(PLAN, points_per_piece=11, points_per_batch=60)
+    kept = [min(len(dataset[i].points), max(40, 11 * pieces)) for i, (pieces, _) in enumerate(SHAPES)]
+    assert max(kept) > 40
+    for batch in plan.epoch(dataset, 0):
+        assert len(batch) == 1 or sum(kept[number(item)] for item in batch) <= 60
+
+
 # -- curriculum --------------------------------------------------------------------------------------------
 
 
