@@ -52,7 +52,7 @@ class AssembleConfig:
     samples: int = 16  # assemblies drawn from the flow
     steps: int = 10  # of the solver, per round
     rounds: int = 1  # how often the flow is followed, each time from where it ended
-    solver: str = "rk4"
+    solver: str = "rk1"
     seed: int = 0
     ranking: RankConfig = field(default_factory=RankConfig)
     time_limit: float | None = None  # seconds after which nothing new is tried; then the result depends on the machine

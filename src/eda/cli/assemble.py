@@ -41,7 +41,7 @@ def assemble(
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds of integration, each starting where the last one ended.")
     ] = 1,
-    solver: Annotated[str, typer.Option(help="The integrator: rk1, rk4, rkmk4 or adaptive.")] = "rk4",
+    solver: Annotated[str, typer.Option(help="The integrator: rk1, rk4, rkmk4 or adaptive.")] = "rk1",
     seed: Annotated[int, typer.Option(min=0, help="Random seed: the same seed gives the same result.")] = 0,
     refine: Annotated[
         bool, typer.Option("--refine/--no-refine", help="Refine and combine the samples, or rank them as they are.")

@@ -34,6 +34,7 @@ SAMPLES = (
     "draws 16 if not given, and makes one answer of them."
 )
 REPEATS = "Runs of a model with different noise, for the ± of the table: 3 if not given. The assembler runs once."
+SOLVER = "Integrator of the flow: rk1, rk4, rkmk4 or adaptive. If not given, rk4 for a model and rk1 for the assembler."
 STEPS = "Integration steps per round: 20 for a model and 10 for the assembler, if not given."
 POINTS = "About how many points of a puzzle a single sample sees; as many as in training, if not given."
 LIMIT = "Measure at most this many puzzles: every k-th, evenly over the whole source, and not the first ones."
@@ -57,7 +58,7 @@ def evaluate(
     foreign: Annotated[float, typer.Option(min=0, max=1, help=FOREIGN)] = 0.0,
     samples: Annotated[int | None, typer.Option(min=1, help=SAMPLES)] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help=REPEATS)] = None,
-    solver: Annotated[str, typer.Option(help="Integrator of the flow: rk1, rk4, rkmk4 or adaptive.")] = "rk4",
+    solver: Annotated[str | None, typer.Option(help=SOLVER)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help=STEPS)] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the flow, each from where the last one ended.")] = 1,
     points: Annotated[int | None, typer.Option(min=8, help=POINTS)] = None,

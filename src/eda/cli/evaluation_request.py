@@ -48,7 +48,7 @@ class Request:
     parts: bool
     samples: int | None
     repeats: int | None
-    solver: str
+    solver: str | None
     steps: int | None
     rounds: int
     points: int | None
