@@ -1,6 +1,5 @@
 """Calibrations: fitted to what is right, and kept in the header of a model file."""
 
-
 import numpy as np
 import pytest
 from support.lumpy_shapes import TINY

@@ -57,9 +57,11 @@ def which(scores: MatchScores, graph: MatchGraph, b: int) -> list[int]:
     return at.int().argmax(0).tolist()
 
 
-@pytest.mark.parametrize("most", [6, 100])
-def test_a_graph_has_the_places_that_most_surely_have_a_counterpart(monkeypatch, most):
-    monkeypatch.setattr(module, "MOST_PLACES", most)
+@pytest.mark.parametrize(("least", "each", "most"), [(6, 3, 8), (4, 2, 50), (100, 100, 100)])
+def test_a_graph_has_the_places_that_most_surely_have_a_counterpart(monkeypatch, least, each, most):
+    """So many of every puzzle, by the number of its pieces."""
+    for name, value in (("PLACES", least), ("PLACES_PER_PIECE", each), ("MOST_PLACES", most)):
+        monkeypatch.setattr(module, name, value)
     scores = at_random([*SIZES, 2, 2], [3, 2, 2], columns=19)
     graph = graph_of(scores, centers=drawn(7, 3, seed=8))
     first = [0, 0, 0, 3, 3, 5, 5]
@@ -67,7 +69,7 @@ def test_a_graph_has_the_places_that_most_surely_have_a_counterpart(monkeypatch,
         sure, owner = certainty(scores, b), dict(places)
         best = sorted(owner, key=lambda x: -max(value for (y, _), value in sure.items() if y == x))
         found = which(scores, graph, b)
-        assert found == sorted(best[:most])
+        assert found == sorted(best[: max(least, min(each * [3, 2, 2][b], most))])
         holds = graph.present[b]
         assert_near(graph.piece[b][holds], torch.tensor([owner[x] - first[owner[x]] for x in found]), 0)
         assert_near_and_nonzero(graph.normals[b][holds], scores.normals[found], 0)

@@ -55,15 +55,15 @@ class MatchGraph:
         rows, has = padded_rows(scores.counts)
         across, piece = scores.across, ranges(scores.sizes)
         certain = scores.log_choices() + logsigmoid(scores.shared)[across.rows][:, :, None]
-        fit = (certain + certain.mT).masked_fill(~scores.pairs, LEAST_FIT).clamp(min=LEAST_FIT)
-        best = fit.amax(-1).masked_fill(~across.present, -torch.inf)
+        fit = (certain + certain.mT).masked_fill(~scores.pairs, -torch.inf)
+        best = fit.detach().amax(-1).masked_fill(~across.present, -torch.inf)
         quota = (PLACES_PER_PIECE * scores.counts).clamp(PLACES, MOST_PLACES)
         ranked = best.argsort(dim=1, descending=True)[:, : int(quota.max())]
         within = torch.arange(ranked.shape[1], device=quota.device) < quota[:, None]
         chosen, order = ranked.sort(1)
         present = across.present.gather(1, chosen) & within.gather(1, order)
         fit = _gather_rows(_gather_rows(fit, chosen).mT, chosen).mT
-        fit = fit.masked_fill(~(present[:, :, None] & present[:, None, :]), LEAST_FIT)
+        fit = fit.masked_fill(~(present[:, :, None] & present[:, None, :]), -torch.inf)
         places = across.rows.gather(1, chosen)
         local = piece - starts(scores.counts)[ranges(scores.counts)][piece]
         graph = MatchGraph(
@@ -72,7 +72,7 @@ class MatchGraph:
             piece=local[places],
             present=present,
             shared=torch.sigmoid(scores.shared)[places] * present,
-            fit=fit,
+            fit=fit.clamp(min=LEAST_FIT),  # not before the choices above and below, which know no ties
             mates=fit.detach().topk(min(NUM_CANDIDATES, fit.shape[-1]), dim=-1).indices,
             votes=fit,  # not yet
             rows=rows,
