@@ -121,20 +121,31 @@ class MatchGraph:
         mates = self.mates.flatten(0, 1)[own]
         agree = self._agreement(own, mates, complementary)  # (n K, n V)
         fit = self.fit.flatten(0, 1)[own].gather(1, mates)
-        weight, rounds = fit.exp(), []
+        there = self._are_candidates(own, mates)
+        weight, rounds = fit.exp() * there, []
         for _ in range(VOTE_ROUNDS):
             voters = weight[:, :NUM_VOTERS].flatten()
             votes = (agree @ voters).reshape(weight.shape) + LEAST_VOTE
             rounds.append(votes.log())
-            weight = (fit + votes.log()).softmax(-1) * self.shared.flatten()[own, None]
+            chosen = (fit + votes.log()).masked_fill(~there, -1e4).softmax(-1) * there
+            weight = chosen * self.shared.flatten()[own, None]
         return torch.stack(rounds, -1)
+
+    def _are_candidates(self, own: Tensor, mates: Tensor) -> Tensor:
+        """(n, K) which candidates are places of other pieces: where there are too few, the list is filled up."""
+        rows, piece = mates + self._first_place(own)[:, None], self.piece.flatten()
+        return (piece[rows] != piece[own, None]) & self.present.flatten()[rows]
+
+    def _first_place(self, own: Tensor) -> Tensor:
+        """(n,) the first place of the puzzle of places, counted over all puzzles."""
+        return own // self.piece.shape[1] * self.piece.shape[1]
 
     @torch.no_grad()
     def _agreement(self, own: Tensor, mates: Tensor, complementary: bool) -> Tensor:
         """(n K, n V) how well candidates agree with voters, of places (n,) of one piece; zero unless both candidates
         are of one piece.
         """
-        first = own // self.piece.shape[1] * self.piece.shape[1]  # of the puzzle
+        first = self._first_place(own)
         voters = (mates[:, :NUM_VOTERS] + first[:, None]).flatten()
         mates = (mates + first[:, None]).flatten()
         grid = (len(own), len(mates) // len(own), len(own), len(voters) // len(own))
