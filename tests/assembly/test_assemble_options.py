@@ -68,7 +68,7 @@ def test_one_pin_moves_the_whole_and_changes_nothing_else(puzzle, model):
     unsteered = replace(QUICK, ranking=RankConfig(refine=False))
     free = assemble(clouds, normals, model=model, config=unsteered)
     held = assemble(clouds, normals, pins={1: truth[1]}, model=model, config=unsteered)
-    assert max(held.compare(free)) < 1e-3
+    assert max(held.compare(free)) < 0.02  # the pinned pieces are encoded anew, in float32
 
 
 def test_where_nothing_fits_only_the_pins_have_a_place(puzzle, model):
@@ -215,15 +215,15 @@ def test_the_calibration_of_the_model_is_used(puzzle, model):
         assemble(clouds, normals, model=own, config=QUICK)
 
 
-def test_the_encoder_runs_once_for_the_break_head_and_all_samples(puzzle, model, monkeypatch):
-    """And so do correspondences and hypotheses; with pins, the pieces that they merge are encoded too."""
+def test_the_encoder_runs_once_for_the_break_head_and_once_for_all_samples(puzzle, model, monkeypatch):
+    """On an even choice of points, and on one with a focus; with pins, the pieces that they merge are encoded."""
     clouds, normals, truth = puzzle
     calls, descend, match = [], model.network.descend, model.network.match
     monkeypatch.setattr(model.network, "descend", lambda *given: calls.append("encoder") or descend(*given))
     monkeypatch.setattr(model.network, "match", lambda *given: calls.append("correspondences") or match(*given))
     config = replace(QUICK, samples=2 * SAMPLES_AT_ONCE, ranking=RankConfig(refine=False))
     assemble(clouds, normals, model=model, config=config)
-    assert sorted(calls) == ["correspondences", "encoder"]
+    assert sorted(calls) == ["correspondences", "encoder", "encoder"]
     calls.clear()
     assemble(clouds, normals, pins={0: truth[0], 1: truth[1]}, model=model, config=config)
     assert sorted(calls) == ["correspondences", "encoder", "encoder"]

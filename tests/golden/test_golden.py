@@ -49,7 +49,8 @@ def assert_same_figures(found: object, wanted: object, where: str = "") -> None:
         for index, value in enumerate(wanted):
             assert_same_figures(found[index], value, f"{where}/{index}")
     elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-3, abs=1e-3), where
+        # Samples are not refined, and which places are nearest may change with rounding.
+        assert found == pytest.approx(wanted, rel=1e-2, abs=1e-2), where
     else:
         assert found == wanted, where
 
