@@ -23,6 +23,7 @@ class Stage(str, Enum):
     GROW = "growing assemblies"
     REFINE_SAMPLES = "refining samples"
     DOCK = "docking remaining pieces"
+    FINISH = "refining finely"
     RANK = "ranking"
     WRITE = "writing"
 

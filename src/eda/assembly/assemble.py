@@ -23,7 +23,7 @@ from eda.assembly.inputs.model_choice import NO_MODEL, ModelChoice, choose_model
 from eda.assembly.inputs.names import piece_names
 from eda.assembly.inputs.pins import align_to_pins, pins_by_index
 from eda.assembly.proposals import kiss_matcher
-from eda.assembly.proposals.flow_samples import Sampler
+from eda.assembly.proposals.flow_samples import Resampler, Sampler
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative, Assembly
 from eda.assembly.search.rank import rank
@@ -256,9 +256,13 @@ class PreparedPieces:
             budget=budget,
             rigid=[list(self.pins)],
             group_poses=final[0],
-            clouds=self.model_input.in_frames(self.clouds),
+            detail=self.model_input.detail(self.clouds),
+            resample=None if self.model is None else self._resampler(self.model, config),
         )
         return self._assembly(self._with_pins(found), trajectory, config, budget)
+
+    def _resampler(self, model: Eda, config: AssembleConfig) -> Resampler:
+        return Resampler(model, config.samples, config.steps, config.rounds, config.solver, config.seed)
 
     def _assembly(
         self, found: list[Alternative], trajectory: Trajectory, config: AssembleConfig, budget: Budget

@@ -17,7 +17,7 @@ from eda.registration.icp import Correspondences
 from eda.registration.rigid import act, inverse, rotate
 
 # How many points of a patch can be counterparts.
-MAX_TARGETS = 1024
+MAX_TARGETS = 2048
 # How far apart two normals that differ by 60 degrees are, in the tables that see normals as well as places.
 NORMAL_WEIGHT = 0.1
 

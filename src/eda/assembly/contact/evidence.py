@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from eda.assembly.contact.fracture_contact import FractureContact
-from eda.assembly.contact.fragment import Fragment
+from eda.assembly.contact.fragment import MOST_POINTS, Fragment
 from eda.assembly.contact.rules import ContactRules
 from eda.errors import InputError
 from eda.registration.patches import Patch
@@ -24,12 +24,14 @@ class Evidence:
     rules: ContactRules
 
     @staticmethod
-    def of(fragments: Sequence[Fragment], rules: ContactRules | None = None) -> Evidence:
-        """The evidence of at least two fragments, with no more points than are of use; by default, of a fracture."""
+    def of(
+        fragments: Sequence[Fragment], rules: ContactRules | None = None, *, most_points: int = MOST_POINTS
+    ) -> Evidence:
+        """The evidence of at least two fragments, each in at most `most_points`; by default, of a fracture."""
         if len(fragments) < 2:
             raise InputError(f"an assembly needs at least 2 pieces, got {len(fragments)}")
         rules = rules or FractureContact()
-        ordered = tuple(fragment.order_points() for fragment in fragments)
+        ordered = tuple(fragment.order_points(most_points) for fragment in fragments)
         return Evidence(ordered, tuple(rules.patches(fragment) for fragment in ordered), rules)
 
     def __len__(self) -> int:

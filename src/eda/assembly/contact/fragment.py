@@ -17,7 +17,7 @@ from eda.errors import InputError
 from eda.registration.icp import Surface
 from eda.registration.patches import Patch
 
-# More points than this on a piece make nothing better, only slower.
+# With so many points a piece is covered well enough to tell roughly where it fits.
 MOST_POINTS = 1500
 # The share of points on a break in usual puzzles, which a probability must exceed to speak for a break; and the odds,
 # relative to that, from which on more would prove no more.
@@ -48,9 +48,9 @@ class Fragment:
         if probability.min() < 0 or probability.max() > 1:
             raise InputError(f"break_probability must lie in [0, 1], got {probability.min()} to {probability.max()}")
 
-    def order_points(self) -> Fragment:
-        """At most `MOST_POINTS` points, each the farthest from those before it: any first few cover the piece."""
-        rows = farthest_points(self.points, min(len(self.points), MOST_POINTS))
+    def order_points(self, most_points: int = MOST_POINTS) -> Fragment:
+        """At most `most_points` points, each the farthest from those before it: any first few cover the piece."""
+        rows = farthest_points(self.points, min(len(self.points), most_points))
         return Fragment(self.points[rows], self.normals[rows], self.break_probability[rows])
 
     def patch(self, rows: np.ndarray, weights: np.ndarray, *, side: int) -> Patch:

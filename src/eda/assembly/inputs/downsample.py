@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from eda.assembly.contact.detail import Detail
 from eda.assembly.contact.evidence import Evidence
 from eda.assembly.contact.fragment import MOST_POINTS, Fragment
 from eda.assembly.contact.rules import ContactRules
@@ -62,10 +63,11 @@ class ModelInput:
         """All points of the downsampled clouds, in the frames and the unit of the pieces."""
         return self.pieces.resample(clouds.points, clouds.normals)
 
-    def in_frames(self, clouds: Clouds) -> list[np.ndarray]:
-        """All points of the downsampled clouds, in the frames and the unit of the pieces. -> N of (n_i, 3)."""
+    def detail(self, clouds: Clouds) -> Detail:
+        """All points of the downsampled clouds with their normals, in the frames and the unit of the pieces."""
         centers, unit = self.pieces.centers.numpy(), float(self.pieces.scales[0])
-        return [(cloud - center) / unit for cloud, center in zip(clouds.points, centers, strict=True)]
+        points = [(cloud - center) / unit for cloud, center in zip(clouds.points, centers, strict=True)]
+        return Detail(tuple(points), clouds.normals)
 
     def to_user(self, poses: np.ndarray) -> np.ndarray:
         """Poses (..., N, 4, 4) of the downsampled pieces as motions of the user's clouds."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 
+from eda.assembly.contact.detail import Detail
 from eda.assembly.proposals.proposer import Pair, PairProposer, Problem, Proposals
 from eda.budget import Budget, Stage
 from eda.flow import Trajectory
@@ -15,6 +17,7 @@ from eda.flow.solver import Progress as SolverProgress
 from eda.lie import SE3
 from eda.model import Eda
 from eda.piece_encoding import Encoding
+from eda.pieces import Pieces
 from eda.registration.rigid import relative_poses
 
 # More samples in one batch take no less time each, and the limits of memory and time are met less well.
@@ -76,6 +79,27 @@ class Sampler:
             generator=generator,
             callback=report,
         )
+
+
+@dataclass(frozen=True)
+class Resampler:
+    """Draws assemblies of pieces that were merged from others."""
+
+    model: Eda
+    samples: int
+    steps: int
+    rounds: int
+    solver: str
+    seed: int
+
+    def __call__(self, detail: Detail, budget: Budget) -> np.ndarray:
+        """Poses (K, N, 4, 4) of the pieces in the frames of their points."""
+        weight = next(self.model.parameters())
+        dense = Pieces.from_clouds(detail.points, detail.normals).to(dtype=weight.dtype, device=weight.device)
+        encoding = self.model.encode(self.model.focus(dense))
+        sampler = Sampler(self.model, encoding, self.steps, self.rounds, self.solver)
+        found = sampler.sample(self.samples, torch.Generator().manual_seed(self.seed), None, budget).final
+        return dense.to(device="cpu").to_user(SE3(found.rotation.cpu(), found.translation.cpu())).matrix().numpy()
 
 
 def side_by_side(parts: Sequence[Trajectory]) -> Trajectory:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from eda.assembly.contact.detail import Detail
 from eda.assembly.contact.evidence import Evidence
 from eda.budget import Budget
 from eda.registration.rigid_groups import RigidGroups
@@ -22,6 +23,9 @@ Pair = tuple[int, int]  # i < j
 PairPoses = Mapping[Pair, np.ndarray]  # poses (M, 4, 4) of piece i in the frame of piece j, by pair
 
 
+Resample = Callable[[Detail, Budget], np.ndarray]  # from pieces to poses (K, N, 4, 4) in their frames
+
+
 @dataclass(frozen=True)
 class Problem:
     """What is to be put together: G groups of the N pieces, most of which are single pieces."""
@@ -29,7 +33,9 @@ class Problem:
     evidence: Evidence  # of the groups
     samples: np.ndarray  # (K, G, 4, 4) assemblies of the groups, drawn from the flow
     groups: RigidGroups
-    clouds: Sequence[np.ndarray] = ()  # N of (n_i, 3): all points of the pieces, if a proposer may use them
+    anchor: int | None = None  # the group that every assembly contains
+    detail: Detail | None = None  # of the groups: all points, if they may be used
+    resample: Resample | None = None  # draws assemblies of other pieces, such as groups that were merged
 
 
 class Proposals(NamedTuple):

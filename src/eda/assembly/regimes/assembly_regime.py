@@ -19,6 +19,7 @@ class AssemblyRegime(Protocol):
     has_breaks: bool  # whether a break head can say which points of the pieces lie on a break
     refines_samples: bool  # whether samples are also refined as they are, with all pieces at once
     redocks: bool  # whether pieces that are left over, or supported badly, are docked to the rest again
+    finishes: bool  # whether the best are refined and judged once more, by all points near their joints
 
     def proposers(self, docking: Docking | None) -> tuple[Proposer, ...]:
         """What suggests relative poses of two pieces, in the order in which they are tried; None: without docking."""

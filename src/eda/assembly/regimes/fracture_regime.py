@@ -17,6 +17,7 @@ class FractureRegime:
     has_breaks = True
     refines_samples = True
     redocks = True
+    finishes = True
 
     def __init__(self, calibrations: Calibrations) -> None:
         self.contact: ContactRules = FractureContact()

@@ -17,6 +17,7 @@ class ScanRegime:
     has_breaks = False
     refines_samples = False
     redocks = False
+    finishes = False
 
     def __init__(self, calibrations: Calibrations) -> None:
         self.contact: ContactRules = ScanContact(calibrations["joint"])

@@ -7,14 +7,20 @@ proposers ─┘
 
 from __future__ import annotations
 
+import numpy as np
+
+from eda.assembly.contact.evidence import Evidence
 from eda.assembly.proposals import Docking, Problem, Proposals
 from eda.assembly.regimes import AssemblyRegime
 from eda.assembly.search.assemblies import Assemblies
+from eda.assembly.search.finish import finish
 from eda.assembly.search.grow import grow
-from eda.assembly.search.joints import Joint, find_joints
+from eda.assembly.search.joints import NEARBY, Joint, find_joints
+from eda.assembly.search.merged_pieces import expand_assemblies
 from eda.assembly.search.rank_config import RankConfig
 from eda.assembly.search.redock import repair
-from eda.assembly.search.refine import refine
+from eda.assembly.search.refine import RefineConfig, refine
+from eda.assembly.search.second_look import merge_sure_pieces
 from eda.assembly.search.support import prune_unsupported
 from eda.budget import Budget, Stage
 
@@ -24,13 +30,42 @@ AT_ONCE = 8
 
 def find_assemblies(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> Assemblies:
     """Assemblies of refined joints, and samples refined as they are; all have the first group, if there are pins."""
-    evidence, anchor = problem.evidence, None if problem.groups.is_trivial else 0
+    found = _search(problem, regime, config, budget)
+    for _ in range(config.looks if regime.refines_samples else 0):
+        again = None if budget.exhausted or not len(found) else merge_sure_pieces(problem, _best(found), budget)
+        if again is None:
+            break
+        groups, merged = again
+        grown = expand_assemblies(groups, problem.evidence, _search(merged, regime, config, budget))
+        better = len(grown) > 0 and grown.score.max() > found.score.max()
+        found = Assemblies.cat([found, grown])
+        if not better:  # the next look would see the same
+            break
+    if problem.detail is None or not regime.finishes:
+        return found
+    return finish(problem.evidence, found, problem.detail, 4 * config.candidates, budget)
+
+
+def _best(found: Assemblies) -> Assemblies:
+    return found[[int(found.score.argmax())]]
+
+
+def _search(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> Assemblies:
+    """The candidates of one look."""
+    evidence, anchor = problem.evidence, problem.anchor
     joints = _joints(problem, regime, config, budget)
     budget.report(Stage.GROW, 0.0)
     grown = grow(evidence, joints, config.joints, anchor=anchor)
     if regime.refines_samples and len(evidence) > 2:
         wholes = _refine_samples(problem, anchor, config, budget)
         grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.joints.beam)
+    return _repair(evidence, grown, regime, config, budget)
+
+
+def _repair(
+    evidence: Evidence, grown: Assemblies, regime: AssemblyRegime, config: RankConfig, budget: Budget
+) -> Assemblies:
+    """The assemblies, and the best of them after docking again what is left over or badly supported."""
     budget.report(Stage.DOCK, 0.0)
     if config.docking is None or not regime.redocks or len(evidence) == 2:
         return grown
@@ -64,6 +99,7 @@ def _refine_samples(problem: Problem, anchor: int | None, config: RankConfig, bu
         if budget.exhausted:
             break
         budget.report(Stage.REFINE_SAMPLES, first / len(problem.samples))
-        refined = refine(problem.evidence, problem.samples[first : first + AT_ONCE])
+        some = problem.samples[first : first + AT_ONCE]
+        refined = np.concatenate([refine(problem.evidence, some, config=how) for how in (RefineConfig(), NEARBY)])
         found.append(prune_unsupported(problem.evidence, refined, config.joints, anchor))
     return found

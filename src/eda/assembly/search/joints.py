@@ -21,6 +21,9 @@ from eda.registration.suppression import keep_distinct
 # The first half of the steps, while the radius is wide, do with half of the points.
 ROUGH = RefineConfig(most_points=RefineConfig().most_points // 2)
 HALF = ROUGH.steps // 2
+# A wide radius pulls whole breaks together, also where only a part of each meets the other. What is proposed within
+# some ten degrees is better refined near by; so both are tried.
+NEARBY = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=150)
 # What is left to do for a match: it is nearly right, but little of the two scans may overlap, so many points are asked.
 CLOSE = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=400)
 
@@ -58,7 +61,11 @@ def find_joints(evidence: Evidence, pair: tuple[int, int], proposals: Proposals,
     two = evidence.of_pair(*pair)
     wide = refine(two, _at_identity(proposals.rough), config=ROUGH, part=slice(HALF))
     refined = np.concatenate(
-        [refine(two, wide, part=slice(HALF, None)), refine(two, _at_identity(proposals.close), config=CLOSE)]
+        [
+            refine(two, wide, part=slice(HALF, None)),
+            refine(two, _at_identity(proposals.rough), config=NEARBY),
+            refine(two, _at_identity(proposals.close), config=CLOSE),
+        ]
     )
     gain = score_assemblies(two, refined).score * two.masses.sum()
     order = np.argsort(-gain, kind="stable")

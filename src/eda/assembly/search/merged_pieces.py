@@ -6,38 +6,48 @@ groups, and the way back from assemblies of groups to assemblies of pieces.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
+from eda.assembly.contact.detail import Detail
 from eda.assembly.contact.evidence import Evidence
 from eda.assembly.contact.fracture_contact import OPPOSED, REACH
 from eda.assembly.contact.fragment import Fragment
 from eda.assembly.search.assemblies import Assemblies
 from eda.errors import InputError
 from eda.lie import SE3
+from eda.pieces import MIN_POINTS
 from eda.registration.rigid import act, rotate
 from eda.registration.rigid_groups import RigidGroups
 
 
 def merge_fragments(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragment:
     """The pieces placed (N,) as one, whose breaks are those that are still open."""
+    pieces = [(evidence.fragments[i], poses[i]) for i in np.flatnonzero(placed)]
+    closed = _closed_breaks(evidence, poses, placed)
+    return Fragment(
+        np.concatenate([act(pose, fragment.points) for fragment, pose in pieces]),
+        np.concatenate([rotate(pose, fragment.normals) for fragment, pose in pieces]),
+        np.concatenate([np.where(c, 0.0, f.break_probability) for (f, _), c in zip(pieces, closed, strict=True)]),
+    )
+
+
+def _closed_breaks(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> list[np.ndarray]:
+    """For each of the pieces placed (N,), which of its points (n_i,) touch another one of them face to face."""
     pieces = np.flatnonzero(placed)
     points = [act(poses[i], evidence.fragments[i].points) for i in pieces]
     normals = [rotate(poses[i], evidence.fragments[i].normals) for i in pieces]
     trees = [cKDTree(cloud) for cloud in points]
-    open_break = []
-    for a, i in enumerate(pieces):
-        covered = np.zeros(len(points[a]), dtype=bool)
-        for b in range(len(pieces)):
-            if a != b:
-                distance, index = trees[b].query(points[a], distance_upper_bound=REACH * evidence.spacing)
-                facing = (normals[a] * normals[b][index.clip(max=len(points[b]) - 1)]).sum(axis=1) < OPPOSED
-                covered |= np.isfinite(distance) & facing
-        open_break.append(np.where(covered, 0.0, evidence.fragments[i].break_probability))
-    return Fragment(np.concatenate(points), np.concatenate(normals), np.concatenate(open_break))
+    closed = [np.zeros(len(cloud), dtype=bool) for cloud in points]
+    for a, b in itertools.permutations(range(len(pieces)), 2):
+        distance, index = trees[b].query(points[a], distance_upper_bound=REACH * evidence.spacing)
+        facing = (normals[a] * normals[b][index.clip(max=len(points[b]) - 1)]).sum(axis=1) < OPPOSED
+        closed[a] |= np.isfinite(distance) & facing
+    return closed
 
 
 def groups_of(samples: np.ndarray, groups: Sequence[Sequence[int]]) -> RigidGroups:
@@ -55,6 +65,34 @@ def merge_evidence(groups: RigidGroups, evidence: Evidence) -> Evidence:
     T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
     merged = [merge_fragments(evidence, T_group_piece, group == number) for number in range(len(groups.first))]
     return Evidence.of(merged, evidence.rules)
+
+
+def merge_detail(groups: RigidGroups, evidence: Evidence, detail: Detail) -> Detail:
+    """All points of groups, without those on the breaks between the pieces of one."""
+    T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
+    merged = []
+    for number in range(len(groups.first)):
+        placed = group == number
+        closed = _closed_breaks(evidence, T_group_piece, placed)
+        parts = [_open_part(evidence, detail, i, c) for i, c in zip(np.flatnonzero(placed), closed, strict=True)]
+        moves = T_group_piece[placed]
+        merged.append(
+            (
+                np.concatenate([act(move, points) for move, (points, _) in zip(moves, parts, strict=True)]),
+                np.concatenate([rotate(move, normals) for move, (_, normals) in zip(moves, parts, strict=True)]),
+            )
+        )
+    return Detail(tuple(points for points, _ in merged), tuple(normals for _, normals in merged))
+
+
+def _open_part(evidence: Evidence, detail: Detail, piece: int, closed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points of a piece, with normals, whose nearest in the evidence is not `closed` (n,)."""
+    points, normals = detail.points[piece], detail.normals[piece]
+    if not closed.any():
+        return points, normals
+    _, nearest = evidence.fragments[piece].tree.query(points)
+    rows = ~closed[nearest]
+    return (points[rows], normals[rows]) if rows.sum() >= MIN_POINTS else (points, normals)
 
 
 def expand_assemblies(groups: RigidGroups, evidence: Evidence, found: Assemblies) -> Assemblies:

@@ -13,14 +13,15 @@ import numpy as np
 
 from eda.assembly.confidence import AssemblyStats
 from eda.assembly.confidence.features import mean_support
+from eda.assembly.contact.detail import Detail
 from eda.assembly.contact.evidence import Evidence
 from eda.assembly.contact.score import score_assemblies
-from eda.assembly.proposals import Problem
+from eda.assembly.proposals import Problem, Resample
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative
 from eda.assembly.search.assemblies import Assemblies, contradict, same_shape
 from eda.assembly.search.candidates import find_assemblies
-from eda.assembly.search.merged_pieces import expand_assemblies, groups_of, merge_evidence
+from eda.assembly.search.merged_pieces import expand_assemblies, groups_of, merge_detail, merge_evidence
 from eda.assembly.search.rank_config import RankConfig
 from eda.budget import Budget, Stage
 from eda.errors import InputError
@@ -41,14 +42,16 @@ def rank(
     budget: Budget | None = None,
     rigid: Sequence[Sequence[int]] = (),
     group_poses: np.ndarray | None = None,
-    clouds: Sequence[np.ndarray] = (),
+    detail: Detail | None = None,
+    resample: Resample | None = None,
 ) -> list[Alternative]:
     """The best distinct assemblies from samples (K, N, 4, 4), K may be 0. The last alternative may place nothing.
 
     When the budget is exhausted, no new work begins and the best so far is the result, which then depends on the
     machine. `rigid` are groups of pieces that lie the same in all samples and are kept so; every assembly contains the
-    first of them. Where there is no sample, `group_poses` (N, 4, 4) says how the pieces of a group lie. `clouds` are
-    all points of the pieces, for proposers that use them.
+    first of them. Where there is no sample, `group_poses` (N, 4, 4) says how the pieces of a group lie. `detail` is
+    all points of the pieces, for proposers that use them and for the last refinement; `resample` draws
+    assemblies of merged pieces.
     """
     config, budget = config or RankConfig(), budget or Budget()
     regime = regime or regime_of(evidence.rules.name)
@@ -58,7 +61,9 @@ def rank(
     groups = groups_of(first, rigid)
     found = Assemblies.none(len(groups.first))
     if config.refine and len(groups.first) > 1:
-        problem = Problem(merge_evidence(groups, evidence), samples[:, groups.first.numpy()], groups, clouds)
+        merged = None if detail is None else detail if groups.is_trivial else merge_detail(groups, evidence, detail)
+        anchor = None if groups.is_trivial else 0
+        problem = Problem(merge_evidence(groups, evidence), samples[:, groups.first.numpy()], groups, anchor, merged, resample)
         found = find_assemblies(problem, regime, config, budget)
     budget.report(Stage.RANK, 1.0)
     only_samples = len(samples) and not len(found) and (budget.exhausted or not config.refine)

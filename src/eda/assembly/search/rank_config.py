@@ -17,6 +17,7 @@ class RankConfig:
     joints: JointConfig = field(default_factory=JointConfig)
     docking: DockingConfig | None = field(default_factory=DockingConfig)  # None: only what was sampled
     proposals: int = 320  # from docking, shared by all pairs
+    looks: int = 2  # further ones, each with what is surely joined as one piece
     repairs: int = 1  # assemblies whose weakest pieces are docked again
     candidates: int = 8
     support_weight: float = 0.05  # of the share of samples that agree, when ranking

@@ -54,8 +54,7 @@ def refine(
 def _step(
     evidence: Evidence, poses: np.ndarray, placed: np.ndarray, radius: float, slide: float, config: RefineConfig
 ) -> np.ndarray:
-    centers = np.stack([act(poses[:, i], f.center[None])[:, 0] for i, f in enumerate(evidence.fragments)], axis=1)
-    JTJ, JTr = _linearize(evidence, poses, centers, placed, radius, slide, config)
+    JTJ, JTr, centers = linearize(evidence, poses, placed, radius, config, slide)
     # Damping also keeps the whole in its place, which no residual sees.
     damping = config.damping * np.einsum("kii->k", JTJ) / JTJ.shape[1] + 1e-9
     twist = gauss_newton_step(JTJ, JTr, damping).reshape(*poses.shape[:2], 6)
@@ -63,16 +62,20 @@ def _step(
     return np.where(placed[..., None, None], moved, poses)  # a motion of zero may round
 
 
-def _linearize(
+def linearize(
     evidence: Evidence,
     poses: np.ndarray,
-    centers: np.ndarray,
     placed: np.ndarray,
     radius: float,
-    slide: float,
     config: RefineConfig,
-) -> tuple[np.ndarray, np.ndarray]:
-    """J^T W J (K, 6 N, 6 N) and J^T W r (K, 6 N) of the twists of all pieces about their centers (K, N, 3)."""
+    slide: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """J^T W J (K, 6 N, 6 N) and J^T W r (K, 6 N) of the twists of all pieces about their centers, and these (K, N, 3).
+
+    `slide` is the weight across the normal; if it is not given, the one of the last step.
+    """
+    slide = config.last_slide if slide is None else slide
+    centers = np.stack([act(poses[:, i], f.center[None])[:, 0] for i, f in enumerate(evidence.fragments)], axis=1)
     count, num_pieces = poses.shape[:2]
     JTJ, JTr = np.zeros((count, num_pieces, num_pieces, 6, 6)), np.zeros((count, num_pieces, 6))
     for i in range(num_pieces):
@@ -88,7 +91,7 @@ def _linearize(
                     JTJ[near, a, i] += square[:, rows, :6]
                     JTJ[near, a, j] += square[:, rows, 6:]
     size = 6 * num_pieces
-    return JTJ.swapaxes(2, 3).reshape(count, size, size), JTr.reshape(count, size)
+    return JTJ.swapaxes(2, 3).reshape(count, size, size), JTr.reshape(count, size), centers
 
 
 def _is_near(evidence: Evidence, centers: np.ndarray, i: int, j: int, radius: float) -> np.ndarray:
