@@ -1,0 +1,136 @@
+"""Meshes as they come out of scanners and programs, made fit to be sampled: one surface, wound alike, facing outward.
+
+In: any `Mesh`. Out: a `Repair`: the mesh without what was wrong with it, or the very same mesh if nothing was; what it
+was, in words; and whether the faces are known to face outward. Nothing here knows the axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from eda.data.mesh_windings import find_windings, is_at_rim
+from eda.data.meshes import Mesh, cancel_opposite_faces, equal_rows, first_at_place, linked_groups
+
+# Lengths are relative to the farthest vertex from the middle, areas to that of the whole mesh.
+_SAME_PLACE = 1e-6  # float32 and six printed digits
+_ALL_WALLS = 0.1  # if without doubled faces less of the area is left, they are no inner walls but the sides of a sheet
+_DEBRIS, _CLOSED_DEBRIS = 1e-3, 1e-5  # a loose part; a closed one, which is then 0.3 % as long as the whole
+_DEBRIS_TOGETHER = 0.01  # a mesh that would lose more is made of small parts
+
+
+@dataclass(frozen=True)
+class Defects:
+    """What was wrong with a mesh."""
+
+    coincident: int = 0  # faces in the place of others: inner walls, copies, other sides
+    flat: int = 0  # faces that have shrunk to a line or a point
+    debris: int = 0  # faces of loose parts that are too small to be chips
+    turned: int = 0  # faces that were wound the wrong way
+    holes: int = 0  # left open
+    is_open: bool = False  # too wide to tell the outside
+
+    def __str__(self) -> str:
+        """One line, such as "1,204 coincident faces dropped, 2 holes left open"; empty if nothing was wrong."""
+        done = {
+            "coincident {} dropped": self.coincident,
+            "{} without area dropped": self.flat,
+            "{} of loose debris dropped": self.debris,
+            "{} turned around": self.turned,
+        }
+        said = [_sentence(words, number) for words, number in done.items() if number]
+        holes = f"{self.holes:,} hole{'s' * (self.holes != 1)}"
+        if self.is_open:
+            said.append(f"an open surface ({holes}), so its outside is estimated")
+        elif self.holes:
+            said.append(f"{holes} left open")
+        return ", ".join(said)
+
+
+def _sentence(words: str, faces: int) -> str:
+    """"coincident {} dropped" -> "1,204 coincident faces dropped"."""
+    return f"{faces:,} " + words.format("face" if faces == 1 else "faces")
+
+
+class Repair(NamedTuple):
+    """A mesh fit to be sampled."""
+
+    mesh: Mesh
+    defects: Defects
+    is_outward: bool  # whether its faces are known to be anticlockwise as seen from outside
+
+
+def repair_mesh(mesh: Mesh) -> Repair:
+    """The mesh without inner walls, copies and debris, its faces wound alike and, where it is closed, outward.
+
+    The faces that are kept keep their order. A mesh without defects is returned as it is.
+    """
+    unit = _in_own_units(mesh)
+    place = first_at_place(unit.vertices, _SAME_PLACE)
+    joined = Mesh(unit.vertices, place[mesh.faces])
+    proper = np.flatnonzero(_has_three_corners(joined.faces))
+    distinct, are_sides = _distinct_faces(_part(joined, proper))
+    single = proper[distinct]
+    rows = single[~_is_debris(_part(joined, single))]
+    kept = _part(joined, rows)
+    if not (len(rows) and kept.area > 0):
+        return Repair(mesh, Defects(is_open=True), is_outward=False)
+    windings = find_windings(kept, guess=are_sides)
+    defects = Defects(
+        coincident=len(proper) - len(single),
+        flat=len(mesh.faces) - len(proper),
+        debris=len(single) - len(rows),
+        turned=int(windings.turned.sum()),
+        holes=windings.num_holes,
+        is_open=not windings.is_outward,
+    )
+    if len(rows) == len(mesh.faces) and not windings.turned.any():
+        return Repair(mesh, defects, windings.is_outward)
+    return Repair(Mesh(mesh.vertices, windings.turn(kept.faces)).compact(), defects, windings.is_outward)
+
+
+def _in_own_units(mesh: Mesh) -> Mesh:
+    """Around the origin and within 1 of it, so that lengths mean the same for tiny and for remote pieces."""
+    used = mesh.compact().vertices
+    center = used.mean(axis=0)
+    reach = np.linalg.norm(used - center, axis=1).max()
+    return Mesh((mesh.vertices - center) / (reach or 1), mesh.faces)
+
+
+def _part(mesh: Mesh, rows: np.ndarray) -> Mesh:
+    return Mesh(mesh.vertices, mesh.faces[rows])
+
+
+def _has_three_corners(faces: np.ndarray) -> np.ndarray:
+    """(F,) bool. Faces whose corners differ but lie on a line stay: they close the surface, and no point is drawn there."""
+    a, b, c = faces.T
+    return (a != b) & (b != c) & (c != a)
+
+
+def _distinct_faces(mesh: Mesh) -> tuple[np.ndarray, bool]:
+    """One face (indices) at every place, and whether all were doubled for the two sides of a sheet.
+
+    Otherwise doubled faces of opposite winding are inner walls, and none of them is kept.
+    """
+    _, once = np.unique(equal_rows(np.sort(mesh.faces, axis=1)), return_index=True)
+    if len(once) == len(mesh.faces):
+        return np.arange(len(once)), False
+    kept = cancel_opposite_faces(mesh)
+    if len(kept) and _part(mesh, kept).area >= _ALL_WALLS * _part(mesh, once).area:
+        return kept, False
+    return np.sort(once), True
+
+
+def _is_debris(mesh: Mesh) -> np.ndarray:
+    """(F,) bool, the faces of loose parts that are too small to be chips."""
+    links = np.concatenate([mesh.faces[:, :2], mesh.faces[:, 1:]])
+    part = linked_groups(len(mesh.vertices), links)[mesh.faces[:, 0]]
+    part = np.unique(part, return_inverse=True)[1]
+    if not part.any():
+        return np.zeros(len(part), dtype=bool)
+    area = np.bincount(part, np.linalg.norm(mesh.area_vectors, axis=1))
+    is_open = np.bincount(part, is_at_rim(mesh.faces)) > 0
+    small = area < np.where(is_open, _DEBRIS, _CLOSED_DEBRIS) * area.sum()
+    return small[part] & (area[small].sum() <= _DEBRIS_TOGETHER * area.sum())
