@@ -50,7 +50,7 @@ class Defects:
 
 
 def _sentence(words: str, faces: int) -> str:
-    """"coincident {} dropped" -> "1,204 coincident faces dropped"."""
+    """ "coincident {} dropped" -> "1,204 coincident faces dropped"."""
     return f"{faces:,} " + words.format("face" if faces == 1 else "faces")
 
 
@@ -104,7 +104,7 @@ def _part(mesh: Mesh, rows: np.ndarray) -> Mesh:
 
 
 def _has_three_corners(faces: np.ndarray) -> np.ndarray:
-    """(F,) bool. Faces whose corners differ but lie on a line stay: they close the surface, and no point is drawn there."""
+    """(F,) bool. Corners on a line are enough: such a face closes the surface, and no point is drawn from it."""
     a, b, c = faces.T
     return (a != b) & (b != c) & (c != a)
 

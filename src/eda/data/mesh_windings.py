@@ -1,8 +1,8 @@
 """Which way the faces of a mesh are wound, and which way they should be: alike, and outward where they enclose a space.
 
-In: a mesh with one vertex at every place. Out: `Windings`. Faces form sheets across the edges that only two of them have;
-a sheet can be wound in two ways. Sheets that end at common edges and close each other there form a shell. Shells have
-holes, which are closed in thought, and may lie inside other shells.
+In: a mesh with one vertex at every place. Out: `Windings`. Faces form sheets across the edges that only two of them
+have; a sheet can be wound in two ways. Sheets that end at common edges and close each other there form a shell. Shells
+have holes, which are closed in thought, and may lie inside other shells.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Edges(NamedTuple):
 
     ends: np.ndarray  # (3 F, 2) vertices
     number: np.ndarray  # (3 F,) the same in both directions
-    count: np.ndarray  # (3 F,) how many faces have this edge
+    sharing: np.ndarray  # (3 F,) how many faces have this edge
 
     @staticmethod
     def of(faces: np.ndarray) -> _Edges:
@@ -51,7 +51,7 @@ class _Edges(NamedTuple):
 
     def take(self, rows: np.ndarray) -> _Edges:
         """Some of the edges."""
-        return _Edges(self.ends[rows], self.number[rows], self.count[rows])
+        return _Edges(self.ends[rows], self.number[rows], self.sharing[rows])
 
 
 class _Sheets(NamedTuple):
@@ -91,7 +91,7 @@ def find_windings(mesh: Mesh, *, guess: bool = False) -> Windings:
 
 def is_at_rim(faces: np.ndarray) -> np.ndarray:
     """(F,) whether a face has an edge that no other has."""
-    return (_Edges.of(faces).count == 1).reshape(-1, 3).any(axis=1)
+    return (_Edges.of(faces).sharing == 1).reshape(-1, 3).any(axis=1)
 
 
 def _turned(faces: np.ndarray, which: np.ndarray) -> np.ndarray:
@@ -103,10 +103,13 @@ def _turned(faces: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 def _sheets(faces: np.ndarray) -> _Sheets:
     edges, count = _Edges.of(faces), len(faces)
-    shared = np.flatnonzero(edges.count == 2)
+    shared = np.flatnonzero(edges.sharing == 2)
     pairs = shared[np.argsort(edges.number[shared], kind="stable")].reshape(-1, 2)
     one, other = pairs.T // 3
     disagree = edges.sign[pairs[:, 0]] == edges.sign[pairs[:, 1]]
+    if not disagree.any():
+        fine = np.zeros(count, dtype=bool)
+        return _Sheets(linked_groups(count, np.stack([one, other], axis=1)), fine, fine)
     # Every face is there twice, as it is and turned around, and goes with that of its neighbour which agrees with it.
     as_is = np.stack([one, other + count * disagree], axis=1)
     around = np.stack([one + count, other + count * ~disagree], axis=1)
@@ -119,7 +122,7 @@ def _sheets(faces: np.ndarray) -> _Sheets:
 def _shells(faces: np.ndarray, sheet: np.ndarray) -> tuple[np.ndarray, _Rim]:
     """(F,) the shell of every face, and where shells end. The faces of a sheet are wound alike."""
     every = _Edges.of(faces)
-    rows = np.flatnonzero(every.count != 2)
+    rows = np.flatnonzero(every.sharing != 2)
     edges, face = every.take(rows), rows // 3
     shell = _join_sheets(sheet, edges.take(ends := _unmatched(sheet[face], edges)), sheet[face[ends]])
     ends = _unmatched(shell[face], edges)
@@ -176,14 +179,14 @@ def _inverted(corners: np.ndarray, shell: np.ndarray, can_turn: np.ndarray) -> n
 def _are_enclosed(corners: np.ndarray, shell: np.ndarray, asked: np.ndarray, closed: np.ndarray) -> np.ndarray:
     """For some shells, whether each lies inside an odd number of the others that are `closed` (S,)."""
     triangles = corners @ _AXES
-    flat = triangles[..., :2]
-    low, high = flat.min(axis=1), flat.max(axis=1)
+    low, high = triangles[..., :2].min(axis=1), triangles[..., :2].max(axis=1)
     answers = []
     for number in asked:
         own, others = np.flatnonzero(shell == number), closed[shell] & (shell != number)
-        witnesses = triangles[own[np.linspace(0, len(own) - 1, _WITNESSES).astype(int)]].mean(axis=1)
-        near = others & (low <= witnesses[:, :2].max(axis=0)).all(axis=1) & (high >= witnesses[:, :2].min(axis=0)).all(axis=1)
-        answers.append(all(_num_above(point, triangles[near]) % 2 for point in witnesses))
+        points = triangles[own[np.linspace(0, len(own) - 1, _WITNESSES).astype(int)]].mean(axis=1)
+        reach = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+        near = triangles[others & (low <= reach[1]).all(axis=1) & (high >= reach[0]).all(axis=1)]
+        answers.append(all(_num_above(point, near) % 2 for point in points))
     return np.array(answers)
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from eda.cloud import estimate_normals
-from eda.data.mesh_samples import sample_surfaces
 from eda.data.mesh_repair import Repair
+from eda.data.mesh_samples import sample_surfaces
 from eda.data.meshes import Mesh
 from eda.data.piece_files.piece_file import PieceFile
 from eda.settings import check_whole
@@ -27,8 +27,8 @@ class PieceSample(NamedTuple):
 def sample_piece(piece: PieceFile, num_points: int, rng: np.random.Generator) -> PieceSample:
     """Up to `DENSER` times `num_points` points, chosen by a rule that does not know the axes.
 
-    Meshes are repaired and drawn from evenly by area. Clouds are thinned at random; normals of the file are taken to point outward,
-    missing ones are estimated.
+    Meshes are repaired, and drawn from evenly by area. Clouds are thinned at random; normals of the file are taken to
+    point outward, missing ones are estimated.
     """
     check_whole("num_points", num_points, 1, 10**7)
     if piece.repair is not None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eda.data.example import Example
-from eda.data.mesh_samples import MIN_SAMPLES, sample_example
 from eda.data.mesh_repair import repair_mesh
+from eda.data.mesh_samples import MIN_SAMPLES, sample_example
 from eda.data.meshes import mesh_from_arrays
 from eda.data.piece_files.piece_file import Geometry, unit_normals
 from eda.data.reading import as_cloud
