@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eda.data.mesh_windings import find_windings, is_at_rim
+from eda.data.mesh_edges import Edges, links_of_equals
+from eda.data.mesh_windings import find_windings
 from eda.data.meshes import Mesh, cancel_opposite_faces, equal_rows, first_at_place, linked_groups
 
 # Lengths are relative to the farthest vertex from the middle, areas to that of the whole mesh.
 _SAME_PLACE = 1e-6  # float32 and six printed digits
-_ALL_WALLS = 0.1  # if without doubled faces less of the area is left, they are no inner walls but the sides of a sheet
 _DEBRIS, _CLOSED_DEBRIS = 1e-3, 1e-5  # a loose part; a closed one, which is then 0.3 % as long as the whole
 _DEBRIS_TOGETHER = 0.01  # a mesh that would lose more is made of small parts
 
@@ -110,17 +110,34 @@ def _has_three_corners(faces: np.ndarray) -> np.ndarray:
 
 
 def _distinct_faces(mesh: Mesh) -> tuple[np.ndarray, bool]:
-    """One face (indices) at every place, and whether all were doubled for the two sides of a sheet.
+    """At most one face (indices) at every place, and whether some stand for two sides, so that their winding is chance.
 
-    Otherwise doubled faces of opposite winding are inner walls, and none of them is kept.
+    Doubled faces of opposite winding are inner walls, and none is kept, or else the two sides of a sheet.
     """
-    _, once = np.unique(equal_rows(np.sort(mesh.faces, axis=1)), return_index=True)
+    place = equal_rows(np.sort(mesh.faces, axis=1))
+    _, once = np.unique(place, return_index=True)
     if len(once) == len(mesh.faces):
         return np.arange(len(once)), False
     kept = cancel_opposite_faces(mesh)
-    if len(kept) and _part(mesh, kept).area >= _ALL_WALLS * _part(mesh, once).area:
-        return kept, False
-    return np.sort(once), True
+    cancelled = once[~np.isin(place[once], place[kept])]
+    sides = cancelled[_are_sides(mesh.faces[cancelled], mesh.faces[kept])]
+    return np.sort(np.concatenate([kept, sides])), len(sides) > 0
+
+
+def _are_sides(cancelled: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """(c,) which of the cancelled faces are sides of a sheet: kept faces do not close where they end.
+
+    At the rim of an inner wall, two kept faces meet.
+    """
+    count = 3 * len(cancelled)
+    number = Edges.of(np.concatenate([cancelled, kept])).number
+    num_kept = np.bincount(number[count:], minlength=len(number))[number[:count]]
+    face = np.arange(count) // 3
+    inner = num_kept == 0
+    region = linked_groups(len(cancelled), links_of_equals(number[:count][inner], face[inner]))
+    opened = np.bincount(region[face], num_kept % 2 == 1)
+    walled = np.bincount(region[face], ~inner & (num_kept % 2 == 0))
+    return (opened >= walled)[region]
 
 
 def _is_debris(mesh: Mesh) -> np.ndarray:
@@ -131,6 +148,6 @@ def _is_debris(mesh: Mesh) -> np.ndarray:
     if not part.any():
         return np.zeros(len(part), dtype=bool)
     area = np.bincount(part, np.linalg.norm(mesh.area_vectors, axis=1))
-    is_open = np.bincount(part, is_at_rim(mesh.faces)) > 0
+    is_open = np.bincount(np.repeat(part, 3), Edges.of(mesh.faces).sharing == 1) > 0
     small = area < np.where(is_open, _DEBRIS, _CLOSED_DEBRIS) * area.sum()
     return small[part] & (area[small].sum() <= _DEBRIS_TOGETHER * area.sum())

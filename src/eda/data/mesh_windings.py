@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eda.data.mesh_edges import Edges, links_of_equals
 from eda.data.meshes import Mesh, area_vectors, cone_volumes, equal_rows, linked_groups
 
 _NEARLY_CLOSED = 0.05  # of the area, what may be missing; in a box without one of its 12 triangles it is 0.08
@@ -29,29 +30,6 @@ class Windings(NamedTuple):
     def turn(self, faces: np.ndarray) -> np.ndarray:
         """The faces (F, 3), wound as they should be."""
         return _turned(faces, self.turned)
-
-
-class _Edges(NamedTuple):
-    """The three edges of every face, one face after the other, as the face passes them."""
-
-    ends: np.ndarray  # (3 F, 2) vertices
-    number: np.ndarray  # (3 F,) the same in both directions
-    sharing: np.ndarray  # (3 F,) how many faces have this edge
-
-    @staticmethod
-    def of(faces: np.ndarray) -> _Edges:
-        ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1).reshape(-1, 2)
-        number = equal_rows(np.sort(ends, axis=1))
-        return _Edges(ends, number, np.bincount(number)[number])
-
-    @property
-    def sign(self) -> np.ndarray:
-        """(3 F,) 1 from the lower vertex to the higher one, -1 backwards."""
-        return np.where(self.ends[:, 0] < self.ends[:, 1], 1, -1)
-
-    def take(self, rows: np.ndarray) -> _Edges:
-        """Some of the edges."""
-        return _Edges(self.ends[rows], self.number[rows], self.sharing[rows])
 
 
 class _Sheets(NamedTuple):
@@ -89,11 +67,6 @@ def find_windings(mesh: Mesh, *, guess: bool = False) -> Windings:
     return Windings(sheets.turned ^ inverted[shell], len(np.unique(rim.hole)), bool(is_outward))
 
 
-def is_at_rim(faces: np.ndarray) -> np.ndarray:
-    """(F,) whether a face has an edge that no other has."""
-    return (_Edges.of(faces).sharing == 1).reshape(-1, 3).any(axis=1)
-
-
 def _turned(faces: np.ndarray, which: np.ndarray) -> np.ndarray:
     return np.where(which[:, None], faces[:, ::-1], faces)
 
@@ -102,9 +75,9 @@ def _turned(faces: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 
 def _sheets(faces: np.ndarray) -> _Sheets:
-    edges, count = _Edges.of(faces), len(faces)
+    edges, count = Edges.of(faces), len(faces)
     shared = np.flatnonzero(edges.sharing == 2)
-    pairs = shared[np.argsort(edges.number[shared], kind="stable")].reshape(-1, 2)
+    pairs = links_of_equals(edges.number[shared], shared)
     one, other = pairs.T // 3
     disagree = edges.sign[pairs[:, 0]] == edges.sign[pairs[:, 1]]
     if not disagree.any():
@@ -121,7 +94,7 @@ def _sheets(faces: np.ndarray) -> _Sheets:
 
 def _shells(faces: np.ndarray, sheet: np.ndarray) -> tuple[np.ndarray, _Rim]:
     """(F,) the shell of every face, and where shells end. The faces of a sheet are wound alike."""
-    every = _Edges.of(faces)
+    every = Edges.of(faces)
     rows = np.flatnonzero(every.sharing != 2)
     edges, face = every.take(rows), rows // 3
     shell = _join_sheets(sheet, edges.take(ends := _unmatched(sheet[face], edges)), sheet[face[ends]])
@@ -129,19 +102,17 @@ def _shells(faces: np.ndarray, sheet: np.ndarray) -> tuple[np.ndarray, _Rim]:
     return shell, _rim(edges.ends[ends], shell[face[ends]])
 
 
-def _unmatched(group: np.ndarray, edges: _Edges) -> np.ndarray:
+def _unmatched(group: np.ndarray, edges: Edges) -> np.ndarray:
     """The edges (indices) that a group passes more often than back, each once."""
     both = equal_rows(np.column_stack([group, edges.number]))
     surplus = np.flatnonzero(np.bincount(both, edges.sign)[both] * edges.sign > 0)
     return surplus[np.unique(both[surplus], return_index=True)[1]]
 
 
-def _join_sheets(sheet: np.ndarray, edges: _Edges, of_edge: np.ndarray) -> np.ndarray:
+def _join_sheets(sheet: np.ndarray, edges: Edges, of_edge: np.ndarray) -> np.ndarray:
     """(F,) numbers of the shells, from the edges where sheets end: those passed as often in both directions join."""
     meeting = np.flatnonzero(np.bincount(edges.number, edges.sign, minlength=1)[edges.number] == 0)
-    meeting = meeting[np.argsort(edges.number[meeting], kind="stable")]
-    number, sheets = edges.number[meeting], of_edge[meeting]
-    links = np.stack([sheets[:-1], sheets[1:]], axis=1)[number[1:] == number[:-1]]
+    links = links_of_equals(edges.number[meeting], of_edge[meeting])
     return linked_groups(int(sheet.max()) + 1, links)[sheet]
 
 

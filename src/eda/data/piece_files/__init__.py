@@ -1,8 +1,8 @@
 """Pieces as a user has them: files of meshes and clouds in any common format.
 
-In: files or folders. Out: `read_pieces` gives a checked `PieceFile` for every piece, and `read_usable_pieces` leaves out
-what cannot be one; `InputNotes` says what is odd about them and what was repaired; `sample_piece` draws points with
-normals from one; `write_ply` writes one. Readers trust no number in a header before the size of the file confirms it.
+In: files or folders. Out: `read_pieces` gives a checked `PieceFile` for every piece, `read_usable_pieces` leaves out
+what cannot be one, `InputNotes` says what is odd about them and what was repaired, `sample_piece` draws points with
+normals from one, `write_ply` writes one. Readers trust no number in a header before the size of the file confirms it.
 """
 
 from eda.data.piece_files.input_notes import InputNotes
