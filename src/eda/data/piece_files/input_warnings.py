@@ -28,7 +28,9 @@ _MOST_NAMES = 3
 
 def input_warnings(pieces: Sequence[PieceFile]) -> list[str]:
     """One text for every oddity, for the person who gave the pieces: which of them, and what to do."""
-    return [*_copies(pieces), *_mixed_units(pieces), *_chips(pieces), *_flat_ones(pieces)]
+    # In other units a piece is no chip.
+    sizes = [*_mixed_units(pieces)] or [*_chips(pieces)]
+    return [*_copies(pieces), *sizes, *_flat_ones(pieces)]
 
 
 def _copies(pieces: Sequence[PieceFile]) -> Iterator[str]:
