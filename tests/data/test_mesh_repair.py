@@ -172,7 +172,7 @@ def test_an_open_shell_has_no_known_outside_but_is_wound_alike():
         repaired = repair_mesh(mesh)
         assert not repaired.is_outward
         assert repaired.mesh is mesh
-    assert str(repaired.defects) == "an open surface (1 hole), so its outside is estimated"
+    assert str(repaired.defects) == "1 hole left open, its outside is estimated"
     repaired = repair_mesh(partly_turned(half))
     assert repaired.defects.turned == 7
     np.testing.assert_allclose(repaired.mesh.area_vectors, half.area_vectors)

@@ -6,13 +6,13 @@ was, in words; and whether the faces are known to face outward. Nothing here kno
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from eda.data.mesh_edges import Edges, links_of_equals
-from eda.data.mesh_windings import find_windings
+from eda.data.mesh_windings import find_windings, turn_faces
 from eda.data.meshes import Mesh, cancel_opposite_faces, equal_rows, first_at_place, linked_groups
 
 # Lengths are relative to the farthest vertex from the middle, areas to that of the whole mesh.
@@ -34,24 +34,15 @@ class Defects:
 
     def __str__(self) -> str:
         """One line, such as "1,204 coincident faces dropped, 2 holes left open"; empty if nothing was wrong."""
-        done = {
-            "coincident {} dropped": self.coincident,
-            "{} without area dropped": self.flat,
-            "{} of loose debris dropped": self.debris,
-            "{} turned around": self.turned,
-        }
-        said = [_sentence(words, number) for words, number in done.items() if number]
-        holes = f"{self.holes:,} hole{'s' * (self.holes != 1)}"
-        if self.is_open:
-            said.append(f"an open surface ({holes}), so its outside is estimated")
-        elif self.holes:
-            said.append(f"{holes} left open")
-        return ", ".join(said)
-
-
-def _sentence(words: str, faces: int) -> str:
-    """ "coincident {} dropped" -> "1,204 coincident faces dropped"."""
-    return f"{faces:,} " + words.format("face" if faces == 1 else "faces")
+        numbers = [
+            (self.coincident, "coincident face", "dropped"),
+            (self.flat, "face", "without area dropped"),
+            (self.debris, "face", "of loose debris dropped"),
+            (self.turned, "face", "turned around"),
+            (self.holes, "hole", "left open"),
+        ]
+        said = [f"{number:,} {what}{'s' * (number > 1)} {done}" for number, what, done in numbers if number]
+        return ", ".join([*said, *(["its outside is estimated"] if self.is_open else [])])
 
 
 class Repair(NamedTuple):
@@ -67,36 +58,35 @@ def repair_mesh(mesh: Mesh) -> Repair:
 
     The faces that are kept keep their order. A mesh without defects is returned as it is.
     """
-    unit = _in_own_units(mesh)
-    place = first_at_place(unit.vertices, _SAME_PLACE)
-    joined = Mesh(unit.vertices, place[mesh.faces])
-    proper = np.flatnonzero(_has_three_corners(joined.faces))
-    distinct, are_sides = _distinct_faces(_part(joined, proper))
-    single = proper[distinct]
-    rows = single[~_is_debris(_part(joined, single))]
+    joined = _join_in_own_units(mesh)
+    rows, defects, are_sides = _choose_faces(joined)
     kept = _part(joined, rows)
-    if not (len(rows) and kept.area > 0):
+    if not kept.area > 0:
         return Repair(mesh, Defects(is_open=True), is_outward=False)
-    windings = find_windings(kept, guess=are_sides)
-    defects = Defects(
-        coincident=len(proper) - len(single),
-        flat=len(mesh.faces) - len(proper),
-        debris=len(single) - len(rows),
-        turned=int(windings.turned.sum()),
-        holes=windings.num_holes,
-        is_open=not windings.is_outward,
-    )
-    if len(rows) == len(mesh.faces) and not windings.turned.any():
-        return Repair(mesh, defects, windings.is_outward)
-    return Repair(Mesh(mesh.vertices, windings.turn(kept.faces)).compact(), defects, windings.is_outward)
+    turned, num_holes, is_outward = find_windings(kept, guess=are_sides)
+    defects = replace(defects, turned=int(turned.sum()), holes=num_holes, is_open=not is_outward)
+    if len(rows) == len(mesh.faces) and not turned.any():
+        return Repair(mesh, defects, is_outward)
+    return Repair(Mesh(mesh.vertices, turn_faces(kept.faces, turned)).compact(), defects, is_outward)
 
 
-def _in_own_units(mesh: Mesh) -> Mesh:
-    """Around the origin and within 1 of it, so that lengths mean the same for tiny and for remote pieces."""
+def _join_in_own_units(mesh: Mesh) -> Mesh:
+    """One vertex for every place, around the origin and within 1 of it, whatever the piece's unit and place are."""
     used = mesh.compact().vertices
     center = used.mean(axis=0)
     reach = np.linalg.norm(used - center, axis=1).max()
-    return Mesh((mesh.vertices - center) / (reach or 1), mesh.faces)
+    vertices = (mesh.vertices - center) / (reach or 1)
+    return Mesh(vertices, first_at_place(vertices, _SAME_PLACE)[mesh.faces])
+
+
+def _choose_faces(mesh: Mesh) -> tuple[np.ndarray, Defects, bool]:
+    """The faces (indices) that are kept, what the others were, and whether the winding of some is chance."""
+    proper = np.flatnonzero(_has_three_corners(mesh.faces))
+    distinct, are_sides = _distinct_faces(_part(mesh, proper))
+    single = proper[distinct]
+    rows = single[~_is_debris(_part(mesh, single))]
+    dropped = Defects(len(proper) - len(single), len(mesh.faces) - len(proper), len(single) - len(rows))
+    return rows, dropped, are_sides
 
 
 def _part(mesh: Mesh, rows: np.ndarray) -> Mesh:

@@ -27,10 +27,6 @@ class Windings(NamedTuple):
     num_holes: int
     is_outward: bool  # whether all, then, are known to face outward
 
-    def turn(self, faces: np.ndarray) -> np.ndarray:
-        """The faces (F, 3), wound as they should be."""
-        return _turned(faces, self.turned)
-
 
 class _Sheets(NamedTuple):
     number: np.ndarray  # (F,) the sheet of every face
@@ -53,7 +49,7 @@ def find_windings(mesh: Mesh, *, guess: bool = False) -> Windings:
     turned by the space that they would enclose. Otherwise they stay as most of their faces are.
     """
     sheets = _sheets(mesh.faces)
-    faces = _turned(mesh.faces, sheets.turned)
+    faces = turn_faces(mesh.faces, sheets.turned)
     shell, rim = _shells(faces, sheets.number)
     caps = _caps(mesh.vertices, rim)
     area = np.bincount(shell, np.linalg.norm(area_vectors(mesh.vertices[faces]), axis=1))
@@ -67,7 +63,8 @@ def find_windings(mesh: Mesh, *, guess: bool = False) -> Windings:
     return Windings(sheets.turned ^ inverted[shell], len(np.unique(rim.hole)), bool(is_outward))
 
 
-def _turned(faces: np.ndarray, which: np.ndarray) -> np.ndarray:
+def turn_faces(faces: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """The faces (F, 3), those of a mask (F,) the other way around."""
     return np.where(which[:, None], faces[:, ::-1], faces)
 
 
