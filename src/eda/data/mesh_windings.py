@@ -1,8 +1,8 @@
 """Which way the faces of a mesh are wound, and which way they should be: alike, and outward where they enclose a space.
 
-In: a mesh with one vertex at every place. Out: `Windings`. Faces form sheets across the edges that only two of them
-have; a sheet can be wound in two ways. Sheets that end at common edges and close each other there form a shell. Shells
-have holes, which are closed in thought, and may lie inside other shells.
+In: a mesh with one vertex at every place, within 1 of the origin. Out: `Windings`. Faces form sheets across the edges
+that only two of them have; a sheet can be wound in two ways. Sheets that end at common edges and close each other there
+form a shell. Shells have holes, which are closed in thought, and may lie inside other shells.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from eda.data.mesh_edges import Edges, links_of_equals
 from eda.data.meshes import Mesh, area_vectors, cone_volumes, equal_rows, linked_groups
 
 _NEARLY_CLOSED = 0.05  # of the area, what may be missing; in a box without one of its 12 triangles it is 0.08
+_ROUNDING = 1e-12  # a volume this small has no sign; the mesh lies within 1 of the origin
 _MOST_SHELLS = 64  # that are looked for inside of others; if there are more, the smaller ones stay as they are
 _WITNESSES = 3  # points of a shell, all of which must lie inside
 _AXES = np.linalg.qr([[3.0, 1.0, 2.0], [-1.0, 4.0, 1.0], [1.0, 2.0, 5.0]])[0]  # along which no edge is likely to lie
@@ -133,7 +134,7 @@ def _caps(vertices: np.ndarray, rim: _Rim) -> np.ndarray:
 
 def _inverted(corners: np.ndarray, shell: np.ndarray, can_turn: np.ndarray) -> np.ndarray:
     """(S,) which shells of triangles (T, 3, 3) face the wrong way; caps count as theirs."""
-    inverted = can_turn & (np.bincount(shell, cone_volumes(corners)) < 0)
+    inverted = can_turn & (np.bincount(shell, cone_volumes(corners)) < -_ROUNDING)
     if can_turn.sum() < 2:
         return inverted
     area = np.bincount(shell, np.linalg.norm(area_vectors(corners), axis=1))
