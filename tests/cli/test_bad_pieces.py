@@ -3,6 +3,7 @@
 What the readers of single formats refuse, in all its variety, is in test_piece_damage.py; here it must reach the user.
 """
 
+import json
 import struct
 import subprocess
 import sys
@@ -112,6 +113,17 @@ def test_points_that_are_no_piece_are_refused(run, folder, tmp_path, rows, messa
     assert not (tmp_path / "out").exists()
 
 
+def test_a_piece_that_cannot_be_used_is_left_out_if_two_remain(run, folder, tmp_path):
+    save(folder / "other.xyz", POINTS + 1, NORMALS)
+    np.savetxt(folder / "odd.xyz", POINTS[:3])
+    reason = f"{folder / 'odd.xyz'}: 3 points; at least 4 are needed to orient a piece"
+    code, _ = run(folder)
+    assert code in (0, 3)
+    record = json.loads((tmp_path / "out" / "assembly.json").read_text())
+    assert record["pieces"] == ["good", "other"]
+    assert record["input"] == {"refused": {"odd": reason}, "warnings": [], "repairs": {}}
+
+
 def test_too_few_pieces_and_wrong_places(run, folder, tmp_path):
     (tmp_path / "nothing").mkdir()
     for words, message in {
@@ -175,7 +187,8 @@ def odd_pieces(folder: Path) -> dict[str, str]:
     again, flat, good, large = (folder / f"{name}.xyz" for name in ("again", "flat", "good", "large"))
     return {
         "copies": f"{again}, {good} and {good} hold the same points, and count as 3 pieces; leave copies out",
-        "units": f"{large} is 1,000 times as long as {again}; if they are in different units, bring them to one",
+        "units": f"{large} is 1,000 times as long as the others; probably millimetres among metres (a factor of "
+        "1,000): bring all pieces to one unit",
         "flat": f"{flat}: all of its points lie in one plane; a piece with its thickness is easier to place",
     }
 
@@ -186,7 +199,7 @@ def test_what_is_probably_not_meant_is_said(folder):
 
 
 def test_pieces_of_one_object_raise_no_input_warnings(tmp_path):
-    for number, size in enumerate((1, 90)):
+    for number, size in enumerate((1, 4)):
         write_ply(tmp_path / f"{number}.ply", size * VERTICES, FACES)
     assert input_warnings(read_pieces([tmp_path])) == []
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from eda.assembly import Assembly
-    from eda.data.piece_files import PieceFile
+    from eda.data.piece_files import InputNotes, PieceFile, UsablePieces
 
 NOTHING_PLACED = 3
 # Points wanted of every piece, plenty for judging and for pictures; `sampled` gives several times as many.
@@ -67,16 +67,18 @@ def assemble(
     """Put pieces together. Exit codes: 0 done, 2 bad input, 3 no piece could be placed."""
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
-    from eda.output.result_files import write_claimed
+    from eda.data.piece_files import InputNotes
+    from eda.output.result_files import record_of, write_claimed
     from eda.output.result_folder import claimed_folder
     from eda.render.input_piece import InputPiece
 
     config = AssembleConfig(samples, steps, rounds, solver, seed, RankConfig(refine=refine), time_limit)
     command = shlex.join(["eda", *sys.argv[1:]])
     with claimed_folder(folder, overwrite, pieces) as claimed, stages(hidden=quiet or as_json) as tell:
-        files = _read(pieces)
+        usable = _read(pieces)
+        files, notes = usable.pieces, InputNotes.of(usable)
         if not quiet:
-            _warn(files)
+            _tell(notes)
         names = [file.name for file in files]
         clouds, normals = zip(*[_points(file, seed) for file in files], strict=True)
         assembly = run(
@@ -85,11 +87,11 @@ def assemble(
         )  # fmt: skip
         tell(Stage.WRITE, 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
-        write_claimed(assembly, [InputPiece(*piece) for piece in given], claimed, command=command)
+        write_claimed(assembly, [InputPiece(*piece) for piece in given], claimed, command=command, notes=notes)
     if as_json:
-        typer.echo(json.dumps({**assembly.as_dict(), "command": command}, indent=2))
+        typer.echo(json.dumps(record_of(assembly, command, notes), indent=2))
     elif not quiet:
-        _print_result(assembly, folder, in_place)
+        _print_result(assembly, folder, in_place, list(notes.refused))
     raise typer.Exit(NOTHING_PLACED if assembly.is_empty else 0)
 
 
@@ -102,22 +104,26 @@ def models() -> None:
         typer.echo(f"{'':16} {shipped.card}")
 
 
-def _read(paths: list[Path]) -> list[PieceFile]:
-    from eda.data.piece_files import read_pieces
+def _read(paths: list[Path]) -> UsablePieces:
+    from eda.data.piece_files import read_usable_pieces
     from eda.errors import InputError
 
-    files = read_pieces(paths)
-    if len(files) < 2:
-        raise InputError(f"{paths[0]}: an assembly needs at least 2 pieces, found {len(files)}")
-    return files
+    usable = read_usable_pieces(paths)
+    if len(usable.pieces) < 2:
+        for reason in usable.refused.values():
+            raise InputError(reason)
+        raise InputError(f"{paths[0]}: an assembly needs at least 2 pieces, found {len(usable.pieces)}")
+    return usable
 
 
-def _warn(files: list[PieceFile]) -> None:
-    from eda.data.piece_files import input_warnings
+def _tell(notes: InputNotes) -> None:
+    """Say on stderr what was noticed about the pieces."""
     from eda.errors import InputWarning
 
-    for text in input_warnings(files):
+    for text in notes.doubts:
         warnings.warn(text, InputWarning, stacklevel=1)
+    for line in notes.repair_lines:
+        typer.echo(f"eda: {line}", err=True)
 
 
 def _points(file: PieceFile, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -146,7 +152,7 @@ def _pins(words: list[str], names: list[str]) -> dict[int | str, np.ndarray]:
     return pins
 
 
-def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
+def _print_result(assembly: Assembly, folder: Path, in_place: bool, refused: list[str]) -> None:
     import numpy as np
     from rich.console import Console
     from rich.markup import escape
@@ -162,6 +168,8 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
     for i, name in enumerate(assembly.names):
         touching = ", ".join(escape(assembly.names[j]) for j in (-best.joints[i]).argsort() if best.joints[i, j] > 0)
         table.add_row(escape(name), _confidence(assembly, i), touching)
+    for name in refused:
+        table.add_row(escape(name), "left out", "")
     console.print(table)
     if in_place and best.placed.sum() > 1:
         degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))

@@ -1,4 +1,4 @@
-"""Meshes of triangles: checked, freed of doubled vertices and of inner walls, joined.
+"""Meshes of triangles: checked, joined, with one vertex at every place, and without inner walls.
 
 In: vertices and faces, as a file or a generator gives them. Out: a `Mesh`.
 """
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from eda.data.reading import as_cloud
 from eda.errors import InputError
@@ -30,8 +33,7 @@ class Mesh:
     @property
     def area_vectors(self) -> np.ndarray:
         """(F, 3) outward normals, as long as the triangle's area."""
-        a, b, c = np.moveaxis(self.corners, 1, 0)
-        return np.cross(b - a, c - a) / 2
+        return area_vectors(self.corners)
 
     @property
     def area(self) -> float:
@@ -41,8 +43,25 @@ class Mesh:
     @property
     def volume(self) -> float:
         """The volume inside, if the mesh is closed."""
-        a, b, c = np.moveaxis(self.corners - self.vertices.mean(axis=0), 1, 0)
-        return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
+        return float(cone_volumes(self.corners - self.vertices.mean(axis=0)).sum())
+
+    def compact(self) -> Mesh:
+        """The same faces, and only the vertices that they use."""
+        is_used = np.zeros(len(self.vertices), dtype=bool)
+        is_used[self.faces] = True
+        return Mesh(self.vertices[is_used], (np.cumsum(is_used) - 1)[self.faces])
+
+
+def area_vectors(corners: np.ndarray) -> np.ndarray:
+    """(n, 3) for triangles (n, 3, 3): normals as long as their area."""
+    a, b, c = np.moveaxis(corners, 1, 0)
+    return np.cross(b - a, c - a) / 2
+
+
+def cone_volumes(corners: np.ndarray) -> np.ndarray:
+    """(n,) for triangles (n, 3, 3): signed volumes between them and the origin."""
+    a, b, c = np.moveaxis(corners, 1, 0)
+    return np.einsum("ij,ij->i", a, np.cross(b, c)) / 6
 
 
 def mesh_from_arrays(vertices: Any, faces: Any, where: object) -> Mesh:
@@ -65,9 +84,33 @@ def join_meshes(meshes: Sequence[Mesh]) -> Mesh:
 
 def merge_vertices(mesh: Mesh, tolerance: float = 1e-10) -> Mesh:
     """The same surface with one vertex at every place."""
-    cells = np.round(mesh.vertices / tolerance)
-    _, first, index = np.unique(cells, axis=0, return_index=True, return_inverse=True)
-    return Mesh(mesh.vertices[first], index.reshape(-1)[mesh.faces])
+    return Mesh(mesh.vertices, first_at_place(mesh.vertices, tolerance)[mesh.faces]).compact()
+
+
+def first_at_place(points: np.ndarray, tolerance: float) -> np.ndarray:
+    """(n,) for every point the first one at its place: points closer than the tolerance are at one, also in chains."""
+    # First by cells whose diagonal is shorter, so that pairs of millions of points at one place are never made.
+    cell = equal_rows(np.floor(points * (2 / tolerance)))
+    _, first = np.unique(cell, return_index=True)
+    near = cKDTree(points[first]).query_pairs(tolerance, output_type="ndarray")
+    place = linked_groups(len(first), near)[cell]
+    _, first = np.unique(place, return_index=True)
+    return first[place]
+
+
+def equal_rows(rows: np.ndarray) -> np.ndarray:
+    """(n,) numbers from 0 of the groups of equal rows (n, k)."""
+    order = np.lexsort(rows.T)
+    ordered = rows[order]
+    group = np.empty(len(rows), dtype=np.int64)
+    group[order] = np.cumsum(np.concatenate([[0], (ordered[1:] != ordered[:-1]).any(axis=1)])[: len(rows)])
+    return group
+
+
+def linked_groups(count: int, links: np.ndarray) -> np.ndarray:
+    """(count,) numbers from 0 of the groups into which links (m, 2) join so many things."""
+    graph = coo_matrix((np.ones(len(links), dtype=bool), (links[:, 0], links[:, 1])), shape=(count, count))
+    return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def cancel_opposite_faces(mesh: Mesh) -> np.ndarray:
@@ -76,8 +119,7 @@ def cancel_opposite_faces(mesh: Mesh) -> np.ndarray:
     A solid that was glued together from cells has the walls between them as such pairs. Copies of a face count once.
     """
     order = np.sort(mesh.faces, axis=1)
-    _, group = np.unique(order, axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    group = equal_rows(order)
     winding = _winding(mesh.faces, order)
     balance = np.bincount(group, weights=winding)
     candidates = np.flatnonzero(winding * balance[group] > 0)
@@ -90,30 +132,3 @@ def _winding(faces: np.ndarray, order: np.ndarray) -> np.ndarray:
     following = faces[np.arange(len(faces)), (faces.argmin(axis=1) + 1) % 3]
     degenerate = (order[:, 0] == order[:, 1]) | (order[:, 1] == order[:, 2])
     return np.where(degenerate, 0, np.where(following == order[:, 1], 1, -1))
-
-
-def make_one_sided(mesh: Mesh) -> Mesh:
-    """One face of each pair, if a mesh has every face twice, once for each side; other meshes are returned unchanged.
-
-    Furniture is often modelled so. The faces that are kept are turned outward; which side that is is a guess, good
-    for closed parts.
-    """
-    if len(cancel_opposite_faces(mesh)):
-        return mesh
-    import trimesh
-
-    _, first = np.unique(np.sort(mesh.faces, axis=1), axis=0, return_index=True)
-    shell = trimesh.Trimesh(mesh.vertices, mesh.faces[np.sort(first)], process=False)
-    trimesh.repair.fix_normals(shell, multibody=True)
-    return Mesh(np.asarray(shell.vertices), np.asarray(shell.faces))
-
-
-def is_closed(mesh: Mesh) -> bool:
-    """Whether every edge is passed as often in one direction as in the other: no holes, and one outside."""
-    joined = merge_vertices(mesh)
-    start = joined.faces.ravel()
-    end = np.roll(joined.faces, -1, axis=1).ravel()
-    count = len(joined.vertices)
-    proper = start != end  # a triangle that has shrunk to a line has such edges
-    forward, backward = (start * count + end)[proper], (end * count + start)[proper]
-    return bool(np.array_equal(np.sort(forward), np.sort(backward)))

@@ -10,10 +10,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from eda.assembly.result import Assembly
+from eda.data.piece_files import InputNotes
 from eda.output import report
 from eda.output.placed_pieces import write_merged, write_pieces
 from eda.output.result_folder import ANIMATION, PIECES, PREVIEW, RECORD, REPORT, ClaimedFolder, claimed_folder
@@ -58,18 +60,23 @@ def write_claimed(
     claimed: ClaimedFolder,
     *,
     command: str,
+    notes: InputNotes | None = None,
     sizes: PictureSizes | None = None,
 ) -> None:
-    """Write all files into a folder that was claimed before the work began."""
+    """Write all files into a folder that was claimed before the work began; `notes` go into `assembly.json`."""
     with claimed.replaced([piece.file.path for piece in pieces if piece.file is not None]) as partial:
+        (partial / RECORD).write_text(json.dumps(record_of(assembly, command, notes), indent=2))
         _write_files(assembly, pieces, partial, command, sizes or PictureSizes())
+
+
+def record_of(assembly: Assembly, command: str, notes: InputNotes | None = None) -> dict[str, Any]:
+    """The content of `assembly.json`."""
+    return {**assembly.as_dict(), "input": (notes or InputNotes()).as_dict(), "command": command}
 
 
 def _write_files(
     assembly: Assembly, pieces: Sequence[InputPiece], folder: Path, command: str, sizes: PictureSizes
 ) -> None:
-    record = {**assembly.as_dict(), "command": command}
-    (folder / RECORD).write_text(json.dumps(record, indent=2))
     _write_placed(assembly, pieces, folder)
     pictures = _Pictures.of(assembly, pieces)
     (folder / PREVIEW).write_bytes(pictures.preview(sizes.preview))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
-from support.dataset_files import real_data, write_ply
+from support.dataset_files import real_data, row_of_boxes, write_ply
 from support.lumpy_shapes import lumpy_cloud
 from support.single_piece_files import FACES, POINTS, VERTICES
 
@@ -238,8 +238,17 @@ def test_a_mesh_of_loose_triangles_is_closed_and_one_with_a_hole_is_not():
     loose = np.arange(36).reshape(-1, 3)
     assert sample_piece(piece_of(corners, faces=loose), 10, np.random.default_rng(0)).oriented
     assert not sample_piece(piece_of(corners, faces=loose[1:]), 10, np.random.default_rng(0)).oriented
-    turned = np.concatenate([FACES[:1, ::-1], FACES[1:]])
-    assert not sample_piece(piece_of(VERTICES, faces=turned), 10, np.random.default_rng(0)).oriented
+
+
+def test_no_point_is_drawn_from_inner_walls_and_the_mesh_stays_as_it_was_given():
+    vertices, faces = row_of_boxes([1.0, 0.5, 1.0], [0, 1, 2])
+    piece = piece_of(vertices, faces=faces)
+    drawn = sample_piece(piece, 500, np.random.default_rng(0))
+    assert drawn.oriented
+    away = np.abs(drawn.points - [1.25, 0.5, 0.5]) / [1.25, 0.5, 0.5]
+    np.testing.assert_allclose(away.max(axis=1), 1, atol=1e-9)
+    assert (np.einsum("ni,ni->n", drawn.points - [1.25, 0.5, 0.5], drawn.normals) > 0.4).all()
+    assert len(piece.mesh.faces) == 36
 
 
 def test_a_cloud_is_thinned_by_a_rule_that_does_not_know_the_axes():

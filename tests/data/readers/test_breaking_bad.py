@@ -11,7 +11,7 @@ from support.dataset_files import row_of_boxes, write_compressed, write_decompre
 from eda.data.contact_labels import contact_labels
 from eda.data.example import OUTER
 from eda.data.mesh_samples import sample_surfaces
-from eda.data.meshes import Mesh, cancel_opposite_faces, make_one_sided, merge_vertices
+from eda.data.meshes import Mesh, cancel_opposite_faces, merge_vertices
 from eda.data.readers.breaking_bad import BreakingBad, read_compressed, read_decompressed, read_obj
 from eda.data.source import LeftOut
 from eda.errors import InputError
@@ -181,13 +181,6 @@ def test_copies_of_a_face_count_once_and_degenerate_faces_not_at_all():
     vertices, faces = row_of_boxes(WIDTHS, [0])
     again = np.concatenate([faces, faces[:3], np.roll(faces[3:5], 1, axis=1), [[1, 1, 2]]])
     assert cancel_opposite_faces(Mesh(vertices, again)).tolist() == list(range(12))
-
-
-def test_a_mesh_shown_from_both_sides_gets_one_that_is_outside():
-    vertices, faces = row_of_boxes(WIDTHS, [3])
-    shown = make_one_sided(Mesh(vertices, np.concatenate([faces[:, ::-1], faces])))
-    assert len(shown.faces) == 12
-    assert shown.volume == pytest.approx(1.5)
 
 
 def test_a_mesh_inside_out_is_turned(tmp_path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from eda.data.mesh_repair import Repair, repair_mesh
 from eda.data.meshes import Mesh, mesh_from_arrays
 from eda.data.reading import as_cloud
 from eda.errors import InputError
@@ -65,6 +67,11 @@ class PieceFile:
     def mesh(self) -> Mesh | None:
         """The surface, if it is a mesh."""
         return None if self.faces is None else Mesh(self.points, self.faces)
+
+    @cached_property
+    def repair(self) -> Repair | None:
+        """The surface as it is sampled and judged, if it is a mesh. What is written is the mesh of the user."""
+        return None if self.mesh is None else repair_mesh(self.mesh)
 
 
 def piece_of(geometry: Geometry, name: str, path: Path, scene_index: int | None) -> PieceFile:

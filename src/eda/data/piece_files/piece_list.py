@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,22 +16,61 @@ from eda.data.reading import reading
 from eda.errors import InputError
 
 
+class UsablePieces(NamedTuple):
+    """What is in files and folders."""
+
+    pieces: list[PieceFile]
+    refused: dict[str, str]  # why others, by their names, cannot be put anywhere
+
+
 def read_pieces(paths: Sequence[str | Path]) -> list[PieceFile]:
     """The pieces in some files and folders, in the order given; those of a folder in the order people count.
 
     A file may hold several. Raises `InputError`, which names the file, for what cannot be a piece.
     """
-    pieces = [piece for path in paths for file in _files_at(Path(path)) for piece in read_file(file)]
-    if not pieces:
-        raise InputError(f"no pieces: give files ({list_endings()}), or folders of them")
-    for piece in pieces:
-        check_piece(piece)
-    return _with_distinct_names(pieces)
+    pieces, refused = read_usable_pieces(paths)
+    for reason in refused.values():
+        raise InputError(reason)
+    return pieces
 
 
 @np.errstate(invalid="ignore", over="ignore")  # in the numbers of a damaged file, which are checked once they are read
+def read_usable_pieces(paths: Sequence[str | Path]) -> UsablePieces:
+    """As `read_pieces`, but what can be read and cannot be a piece is left out, with the reason."""
+    found = [one for path in paths for file in _files_at(Path(path)) for one in _read_geometries(file)]
+    if not found:
+        raise InputError(f"no pieces: give files ({list_endings()}), or folders of them")
+    pieces, refused = [], dict[str, str]()
+    for one, name in zip(found, _distinct([one.name for one in found]), strict=True):
+        try:
+            pieces.append(_checked(one._replace(name=name)))
+        except InputError as error:
+            refused[name] = str(error)
+    return UsablePieces(pieces, refused)
+
+
+@np.errstate(invalid="ignore", over="ignore")
 def read_file(path: Path) -> list[PieceFile]:
     """What one file holds, which may be less than a usable piece: a single point, say."""
+    return [piece_of(*one) for one in _read_geometries(path)]
+
+
+class _Found(NamedTuple):
+    """As `piece_of` wants it."""
+
+    geometry: Geometry
+    name: str
+    path: Path
+    scene_index: int | None
+
+
+def _checked(found: _Found) -> PieceFile:
+    piece = piece_of(*found)
+    check_piece(piece)
+    return piece
+
+
+def _read_geometries(path: Path) -> list[_Found]:
     with reading(path, "a file"):
         if not path.is_file():
             raise InputError(f"{path}: {'neither a file nor a folder' if path.exists() else 'not there'}")
@@ -41,10 +80,10 @@ def read_file(path: Path) -> list[PieceFile]:
     if not geometries:
         raise InputError(f"{path}: no mesh and no cloud in it")
     if len(geometries) == 1:
-        return [piece_of(geometries[0], path.stem, path, None)]
+        return [_Found(geometries[0], path.stem, path, None)]
     labels = [re.sub(r"[\\/:\s]+", "_", geometry.label) or str(i) for i, geometry in enumerate(geometries)]
     return [
-        piece_of(geometry, f"{path.stem}_{label}", path, index)
+        _Found(geometry, f"{path.stem}_{label}", path, index)
         for index, (geometry, label) in enumerate(zip(geometries, labels, strict=True))
     ]
 
@@ -84,12 +123,8 @@ def _counting_order(path: Path) -> tuple[list[tuple[int, int, str]], str]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts], path.name
 
 
-def _with_distinct_names(pieces: list[PieceFile]) -> list[PieceFile]:
-    """No two with the same name: a.ply and a.obj become a and a_2."""
-    return [replace(piece, name=name) for piece, name in zip(pieces, _distinct([p.name for p in pieces]), strict=True)]
-
-
 def _distinct(names: list[str]) -> Iterator[str]:
+    """No two the same: a.ply and a.obj become a and a_2."""
     seen: Counter[str] = Counter()
     taken = set(names)
     for name in names:

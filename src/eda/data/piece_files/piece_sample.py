@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from eda.cloud import estimate_normals
+from eda.data.mesh_repair import Repair
 from eda.data.mesh_samples import sample_surfaces
-from eda.data.meshes import Mesh, is_closed
+from eda.data.meshes import Mesh
 from eda.data.piece_files.piece_file import PieceFile
 from eda.settings import check_whole
 
@@ -26,12 +27,12 @@ class PieceSample(NamedTuple):
 def sample_piece(piece: PieceFile, num_points: int, rng: np.random.Generator) -> PieceSample:
     """Up to `DENSER` times `num_points` points, chosen by a rule that does not know the axes.
 
-    Meshes are drawn from evenly by area. Clouds are thinned at random; normals of the file are taken to point outward,
-    missing ones are estimated.
+    Meshes are repaired, and drawn from evenly by area. Clouds are thinned at random; normals of the file are taken to
+    point outward, missing ones are estimated.
     """
     check_whole("num_points", num_points, 1, 10**7)
-    if piece.mesh is not None:
-        return _from_surface(piece.mesh, DENSER * num_points, rng)
+    if piece.repair is not None:
+        return _from_surface(piece.repair, DENSER * num_points, rng)
     rows = np.arange(len(piece.points))
     if len(rows) > DENSER * num_points:
         rows = np.sort(rng.choice(len(rows), DENSER * num_points, replace=False, shuffle=False))
@@ -41,10 +42,11 @@ def sample_piece(piece: PieceFile, num_points: int, rng: np.random.Generator) ->
     return PieceSample(points, estimate_normals(points), oriented=False)
 
 
-def _from_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> PieceSample:
+def _from_surface(repair: Repair, count: int, rng: np.random.Generator) -> PieceSample:
+    mesh = repair.mesh
     center = mesh.vertices.mean(axis=0)
     extent = np.abs(mesh.vertices - center).max()
     # In its own units, because areas and volumes of tiny or remote pieces lose their digits.
     unit = Mesh((mesh.vertices - center) / extent, mesh.faces)
     (sample,) = sample_surfaces([unit], count, rng)
-    return PieceSample(center + extent * sample.points, sample.normals, is_closed(unit))
+    return PieceSample(center + extent * sample.points, sample.normals, repair.is_outward)

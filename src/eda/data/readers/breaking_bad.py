@@ -201,11 +201,10 @@ def _drop_inner_walls(pieces: list[Mesh], where: Path) -> list[Mesh]:
     """The simulator glues pieces from smaller cells, whose common walls stay in the files, twice, face to face."""
     cleaned = []
     for number, piece in enumerate(pieces):
-        faces = piece.faces[cancel_opposite_faces(piece)]
-        if not len(faces):
+        rows = cancel_opposite_faces(piece)
+        if not len(rows):
             raise InputError(f"{where}: piece {number} has no surface")
-        used, corners = np.unique(faces, return_inverse=True)
-        cleaned.append(Mesh(piece.vertices[used], corners.reshape(-1, 3)))
+        cleaned.append(Mesh(piece.vertices, piece.faces[rows]).compact())
     return cleaned
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from eda.data.example import Example
+from eda.data.mesh_repair import repair_mesh
 from eda.data.mesh_samples import MIN_SAMPLES, sample_example
-from eda.data.meshes import make_one_sided, merge_vertices, mesh_from_arrays
+from eda.data.meshes import mesh_from_arrays
 from eda.data.piece_files.piece_file import Geometry, unit_normals
 from eda.data.reading import as_cloud
 
@@ -18,8 +19,7 @@ def example_of_meshes(
 ) -> Example:
     """Points drawn evenly from the surfaces of meshes; `contact` labels by geometry which piece they touch."""
     meshes = [mesh_from_arrays(part.points, part.faces, f"{where}, part {i}") for i, part in enumerate(parts)]
-    meshes = [make_one_sided(merge_vertices(mesh)) for mesh in meshes]
-    return sample_example(name, meshes, num_points, rng, contact=contact)
+    return sample_example(name, [repair_mesh(mesh).mesh for mesh in meshes], num_points, rng, contact=contact)
 
 
 def example_of_clouds(
