@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -24,7 +25,7 @@ _PLACES, _MAX_PLACES = 300_000, 2_000_000  # triangles or points to which is mea
 _REACH = 0.04  # what is farther apart does not touch, relative to the size of the puzzle: some 2 % of the diameter
 _TOP = 0.5  # the largest gap with a colour of its own, relative to the reach
 _FINEST = 2.0  # the reach is at least so many times the distance between points
-_PARALLEL = 0.5  # cosine: surfaces that touch are about parallel, whether they look at each other or the same way
+_PARALLEL = 0.5  # cosine: surfaces that touch are about parallel
 _BAND = 0.75  # how far a seam's colour goes beyond the contact, relative to the reach: breaks are hidden, outsides not
 _MAX_PAINTED = 40_000  # points with a colour, of all pieces
 _COVER = 1.5  # radius of a disc over the square root of its area: random points leave gaps
@@ -81,18 +82,24 @@ def _measure(
     gaps = [np.full(len(surface.points), np.nan) for surface in surfaces]
     joints = []
     for i, j, confidence in sorted(alternative.contacts, key=lambda contact: -contact[2]):
-        sides = [_distances(surfaces, alternative.poses, a, b, reach) for a, b in ((i, j), (j, i))]
+        sides = _touching([_meeting(surfaces, alternative.poses, a, b, reach) for a, b in ((i, j), (j, i))])
         for piece, side in zip((i, j), sides, strict=True):
             gaps[piece] = np.fmin(gaps[piece], side)
         joints.append(_joint(i, j, confidence, sides, [surfaces[i].area, surfaces[j].area]))
     return tuple(joints), [_widen(*each, _BAND * reach) for each in zip(surfaces, gaps, strict=True)]
 
 
-def _distances(surfaces: Sequence[PieceSurface], poses: np.ndarray, i: int, j: int, reach: float) -> np.ndarray:
-    """(n,) from every point of a piece to the surface of another where they touch; NaN elsewhere.
+class _Meeting(NamedTuple):
+    """The points of a piece that have the surface of another before or behind them."""
 
-    They touch where the other surface lies before or behind the point, about parallel to it. Beside a seam the nearest
-    point of the other piece lies aside.
+    distance: np.ndarray  # (n,) NaN where there is none
+    cosine: np.ndarray  # (n,) between the normals; where these have no outside, without its sign
+
+
+def _meeting(surfaces: Sequence[PieceSurface], poses: np.ndarray, i: int, j: int, reach: float) -> _Meeting:
+    """Where the surface of one piece has that of another before or behind it.
+
+    Beside a seam, on the outside, the nearest point of the other piece lies aside.
     """
     own, other = surfaces[i], surfaces[j]
     motion = own.motion_to(other, poses[i], poses[j])
@@ -100,8 +107,20 @@ def _distances(surfaces: Sequence[PieceSurface], poses: np.ndarray, i: int, j: i
     normals = own.normals @ motion[:3, :3].T
     upright = np.abs((nearest.offset * normals).sum(axis=1))
     before = (upright >= 0.5 * nearest.distance) | (nearest.distance <= own.area**0.5)
-    parallel = np.abs((nearest.normal * normals).sum(axis=1)) >= _PARALLEL
-    return np.where(before & parallel & np.isfinite(nearest.distance), nearest.distance, np.nan)
+    cosine = (nearest.normal * normals).sum(axis=1)
+    is_met = before & np.isfinite(nearest.distance)
+    known = own.oriented and other.oriented
+    return _Meeting(np.where(is_met, nearest.distance, np.nan), cosine if known else -np.abs(cosine))
+
+
+def _touching(sides: Sequence[_Meeting]) -> list[np.ndarray]:
+    """(n,) for both pieces, the distances where they touch, NaN elsewhere.
+
+    Breaks look at each other and overlapping scans look the same way, so what most points do is a contact. The others
+    see the other piece through a thin wall.
+    """
+    ways = [[np.where(sign * side.cosine >= _PARALLEL, side.distance, np.nan) for side in sides] for sign in (-1, 1)]
+    return max(ways, key=lambda way: sum(int(np.isfinite(side).sum()) for side in way))
 
 
 def _joint(i: int, j: int, confidence: float, sides: Sequence[np.ndarray], areas: Sequence[float]) -> Joint:
