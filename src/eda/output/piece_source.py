@@ -15,12 +15,11 @@ from eda.data.piece_files.piece_file import Geometry
 from eda.data.piece_files.trimesh_formats import load_mesh
 from eda.data.reading import move_points, reading
 from eda.errors import InputError
+from eda.output.glb import Part, glb_bytes
 from eda.render.input_piece import InputPiece
 
 _SAME_POINT = 1e-6  # points closer than this, relative to the largest coordinate, are the same
 _SCENE_SUFFIXES = (".glb", ".gltf")
-
-Part = tuple[Any, np.ndarray]  # a geometry of trimesh, and the transform (4, 4) that places it in its scene
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class PieceSource:
     def parts(self) -> list[Part]:
         """The meshes that make up the piece; empty if they do not match its points."""
         return [] if self.mesh_file is None or self.loaded is None else _parts(self.mesh_file, self.loaded)
+
+    @cached_property
+    def glb(self) -> bytes:
+        """The parts as a GLB, unmoved."""
+        return glb_bytes(self.parts)
 
     @property
     def needs_scene(self) -> bool:

@@ -15,7 +15,8 @@ from eda.data.piece_files import PieceFile
 from eda.data.piece_files.piece_file import Geometry, join_geometries
 from eda.data.piece_files.ply import write_ply
 from eda.data.reading import move_points
-from eda.output.piece_source import Part, PieceSource
+from eda.output.glb import glb_bytes, moved_glb
+from eda.output.piece_source import PieceSource
 from eda.output.result_folder import MERGED_GLB, MERGED_PLY
 from eda.render.input_piece import InputPiece
 
@@ -42,7 +43,7 @@ def write_merged(pieces: Sequence[InputPiece], poses: np.ndarray, colors: np.nda
         shape: Any = trimesh.PointCloud(merged.points, colors=merged.colors)
     else:
         shape = trimesh.Trimesh(merged.points, merged.faces, vertex_colors=merged.colors, process=False)
-    _write_glb(folder / MERGED_GLB, [(shape, np.eye(4))])
+    (folder / MERGED_GLB).write_bytes(glb_bytes([(shape, np.eye(4))]))
 
 
 def _moved(geometry: Geometry, pose: np.ndarray) -> Geometry:
@@ -62,7 +63,7 @@ def _write_mesh(source: PieceSource, file: PieceFile, pose: np.ndarray, folder: 
     suffix, name = file.path.suffix.lower(), source.piece.name
     if source.parts and source.needs_scene:
         path = folder / f"{name}.glb"
-        _write_glb(path, [(shape, pose @ place) for shape, place in source.parts])
+        path.write_bytes(moved_glb(source.glb, pose))
     elif source.parts and suffix != ".ply":
         path = folder / f"{name}{suffix}"
         source.loaded.copy().apply_transform(pose).export(path)
@@ -71,20 +72,6 @@ def _write_mesh(source: PieceSource, file: PieceFile, pose: np.ndarray, folder: 
         colors, face_colors = source.colors(file)
         write_ply(path, _moved(Geometry(file.points, file.normals, file.faces, colors), pose), face_colors)
     return path
-
-
-def _write_glb(path: Path, parts: Sequence[Part]) -> None:
-    """Write a GLB. Its vertices have single precision and its nodes double, so vertices are centred on their nodes."""
-    import trimesh
-
-    scene = trimesh.Scene()
-    for shape, place in parts:
-        to_middle = np.eye(4)
-        to_middle[:3, 3] = shape.bounds.mean(axis=0)
-        near = shape.copy()
-        near.apply_translation(-to_middle[:3, 3])
-        scene.add_geometry(near, transform=place @ to_middle)
-    scene.export(path)
 
 
 # -- merged --------------------------------------------------------------------------------------------------------

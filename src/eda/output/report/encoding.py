@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _RAMP_COLORS = 33  # from confidence 0 to 1; the page interpolates between them
 _GAP = 0.12  # between unplaced pieces, in radii of the assembly
 _DISC_SCALE = 1.3  # radius of a disc over the distance to the sixth neighbour
+_OWN_DISC_SCALE = 1.4  # larger: random points leave gaps
 _WALL = 1.5  # the points of one side of a thin wall are farther apart than those of both, by the root of two
 _GAP_LEVELS = 254  # of a gap in a byte; one more for no gap
 _JPEG_QUALITY = 88
@@ -135,8 +136,12 @@ def _encode_own_colors(piece: ReportPiece, radius: float) -> dict[str, Any] | No
     if own is None:
         return None
     if own.faces is None:
-        radii = _disc_radii(own.points - piece.center, own.normals)
-        return {**_encode_discs(piece, own.points, own.normals, radii, radius), "colors": _to_base64(own.colors, "u1")}
+        radii = _OWN_DISC_SCALE * _disc_radii(own.points - piece.center, own.normals)
+        return {
+            **_encode_discs(piece, own.points, own.normals, radii, radius),
+            "colors": _to_base64(own.colors, "u1"),
+            "mean": _to_hex(own.colors.mean(axis=0, keepdims=True) / 255)[0],
+        }
     return {
         "colors": _to_base64(own.colors, "u1"),
         "imagePlaces": None if own.places is None else _to_base64(own.places, "<f4"),

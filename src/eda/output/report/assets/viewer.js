@@ -92,6 +92,7 @@ class Viewer {
     return pieces.map((piece, i) => {
       if (!placed[i]) return bytesOf(unplacedColor);
       if (this.state.colorBy === "confidence") return rampColor(ramp, confidence[i]);
+      if (this.state.colorBy === "own") return bytesOf(piece.own?.mean ?? piece.color); // where discs leave gaps
       return bytesOf(this.state.colorBy === "seams" ? plainColor : piece.color);
     });
   }
