@@ -82,7 +82,8 @@ def _measure(
     gaps = [np.full(len(surface.points), np.nan) for surface in surfaces]
     joints = []
     for i, j, confidence in sorted(alternative.contacts, key=lambda contact: -contact[2]):
-        sides = _touching([_meeting(surfaces, alternative.poses, a, b, reach) for a, b in ((i, j), (j, i))])
+        meetings = [_meeting(surfaces, alternative.poses, a, b, reach) for a, b in ((i, j), (j, i))]
+        sides = _touching(meetings, reach)
         for piece, side in zip((i, j), sides, strict=True):
             gaps[piece] = np.fmin(gaps[piece], side)
         joints.append(_joint(i, j, confidence, sides, [surfaces[i].area, surfaces[j].area]))
@@ -113,14 +114,14 @@ def _meeting(surfaces: Sequence[PieceSurface], poses: np.ndarray, i: int, j: int
     return _Meeting(np.where(is_met, nearest.distance, np.nan), cosine if known else -np.abs(cosine))
 
 
-def _touching(sides: Sequence[_Meeting]) -> list[np.ndarray]:
+def _touching(sides: Sequence[_Meeting], reach: float) -> list[np.ndarray]:
     """(n,) for both pieces, the distances where they touch, NaN elsewhere.
 
-    Breaks look at each other and overlapping scans look the same way, so what most points do is a contact. The others
-    see the other piece through a thin wall.
+    Breaks look at each other and overlapping scans look the same way, so what more and nearer points do is a contact.
+    The others see the other piece through a thin wall.
     """
     ways = [[np.where(sign * side.cosine >= _PARALLEL, side.distance, np.nan) for side in sides] for sign in (-1, 1)]
-    return max(ways, key=lambda way: sum(int(np.isfinite(side).sum()) for side in way))
+    return max(ways, key=lambda way: sum(float(np.nansum(reach - side)) for side in way))
 
 
 def _joint(i: int, j: int, confidence: float, sides: Sequence[np.ndarray], areas: Sequence[float]) -> Joint:
