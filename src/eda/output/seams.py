@@ -28,7 +28,7 @@ _FINEST = 2.0  # the reach is at least so many times the distance between points
 _PARALLEL = 0.5  # cosine: surfaces that touch are about parallel
 _BAND = 0.75  # how far a seam's colour goes beyond the contact, relative to the reach: breaks are hidden, outsides not
 _MAX_PAINTED = 40_000  # points with a colour, of all pieces
-_COVER = 1.5  # radius of a disc over the square root of its area: random points leave gaps
+_COVER = 1.8  # radius of a disc over the square root of its area: random points leave gaps
 
 
 @dataclass(frozen=True)
