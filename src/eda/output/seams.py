@@ -20,7 +20,8 @@ from eda.data.reading import move_points
 from eda.output.piece_surface import PieceSurface
 from eda.render.input_piece import InputPiece
 
-_SAMPLES, _MAX_SAMPLES = 20_000, 160_000  # points from which is measured: of a piece, and of all
+# Points from which is measured: of a piece, and of all together, by the squares of their lengths.
+_MIN_SAMPLES, _MAX_SAMPLES, _ALL_SAMPLES = 500, 20_000, 60_000
 _PLACES, _MAX_PLACES = 300_000, 2_000_000  # triangles or points to which is measured: of a piece, and of all
 _REACH = 0.04  # what is farther apart does not touch, relative to the size of the puzzle: some 2 % of the diameter
 _TOP = 0.5  # the largest gap with a colour of its own, relative to the reach
@@ -64,8 +65,9 @@ class Seams:
     @staticmethod
     def of(assembly: Assembly, pieces: Sequence[InputPiece]) -> Seams:
         """The seams of all alternatives."""
-        count, num_places = min(_SAMPLES, _MAX_SAMPLES // len(pieces)), min(_PLACES, _MAX_PLACES // len(pieces))
-        surfaces = [PieceSurface.of(piece, count, num_places) for piece in pieces]
+        num_places = min(_PLACES, _MAX_PLACES // len(pieces))
+        counts = _sample_counts(pieces)
+        surfaces = [PieceSurface.of(piece, n, num_places) for piece, n in zip(pieces, counts, strict=True)]
         reach = max(_REACH * assembly.size, _FINEST * max(surface.spacing for surface in surfaces))
         measured = [_measure(alternative, surfaces, reach) for alternative in assembly.alternatives]
         gaps = [np.stack([each[i] for _, each in measured]) for i in range(len(pieces))]
@@ -73,6 +75,13 @@ class Seams:
         share = min(1.0, _MAX_PAINTED / max(num_painted, 1))
         paint = tuple(_paint(surface, each, share) for surface, each in zip(surfaces, gaps, strict=True))
         return Seams(tuple(joints for joints, _ in measured), paint, _round_up(_TOP * reach))
+
+
+def _sample_counts(pieces: Sequence[InputPiece]) -> list[int]:
+    """How many points to measure from on each piece: chips get few."""
+    square = np.array([np.square(np.ptp(piece.points, axis=0)).sum() for piece in pieces])
+    counts = np.clip(_ALL_SAMPLES * square / square.sum(), _MIN_SAMPLES, _MAX_SAMPLES)
+    return [int(count) for count in counts]
 
 
 def _measure(
