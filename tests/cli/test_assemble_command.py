@@ -100,6 +100,18 @@ def test_pins_are_kept_in_what_is_written(clouds, tmp_path):
         np.testing.assert_allclose(piece["pose"], pose, atol=1e-12)
 
 
+def test_files_of_alternatives_are_written_as_far_as_wanted(clouds, tmp_path):
+    """Samples that are not refined are alternatives, unless they are alike."""
+    for name, words in (("all", ()), ("none", ("--alternative-megabytes", 0))):
+        done = run(clouds, "-o", tmp_path / name, *QUICK, "--samples", 8, "--steps", 1, "--no-refine", *words)
+        assert done.exit_code == 0, done.output
+        record = json.loads((tmp_path / name / "assembly.json").read_text())
+        assert len(record["alternatives"]) > 1
+        written = [piece["file"] for piece in record["alternatives"][1]["pieces"]]
+        assert all((tmp_path / name / file).is_file() for file in written if file)
+        assert [file is not None for file in written] == [name == "all"] * 2
+
+
 @pytest.mark.parametrize("rows", [3, 4])
 def test_a_pose_may_have_three_rows_or_four(tmp_path, rows):
     known = rigid_motions(np.eye(3)[None], np.array([[100.0, 20, -3]]))[0]

@@ -8,18 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
-from PIL import Image
-from support.results import FACES, OTHER, SMALL, VERTICES, assembly_of, input_pieces, write_some_result
+from support.results import FACES, OTHER, SMALL, VERTICES, assembly_of, input_pieces, textured_box, write_some_result
 from support.rigid_motions import random_motion_in_box, transform_points
 
 from eda.data.piece_files import read_pieces
 from eda.output.result_files import write_result
-
-
-def textured_box(color: tuple[int, int, int]) -> trimesh.Trimesh:
-    mesh = trimesh.Trimesh(VERTICES, FACES, process=False)
-    mesh.visual = trimesh.visual.TextureVisuals(uv=VERTICES[:, :2], image=Image.new("RGB", (4, 4), color))
-    return mesh
 
 
 def texture_of(path: Path) -> tuple[int, int, int]:

@@ -49,16 +49,48 @@ def test_what_is_no_result_is_never_replaced(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "pieces/mine.ply", "pieces/a/x", "more/x", "assembled"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("notes.txt", ".hidden", "pieces/mine.ply", "pieces/a/x", "more/x", "assembled", "unplaced/mine.ply"),
+        *(
+            "alternatives/notes.txt",
+            "alternatives/2/notes.txt",
+            "alternatives/2/pieces/mine.ply",
+            "alternatives/x/a.ply",
+        ),
+        *("alternatives/2/assembly.json", "alternatives/2/alternatives/3/a"),
+    ],
+)
 def test_a_result_with_something_of_the_users_is_never_replaced(tmp_path, name):
     pieces = [InputPiece(each, POINTS, NORMALS) for each in "ab"]
     assembly, out = write_some_result(pieces, tmp_path)
-    (out / name).parent.mkdir(exist_ok=True)
+    (out / name).parent.mkdir(exist_ok=True, parents=True)
     (out / name).write_text("mine")
     with pytest.raises(InputError, match=r"not part of a result \(.*move them away, or choose another"):
         write_result(assembly, pieces, out, command="again", overwrite=True, sizes=SMALL)
     assert (out / name).read_text() == "mine"
     assert json.loads((out / "assembly.json").read_text())["command"] == "a test"
+
+
+def test_a_result_with_alternatives_and_unplaced_pieces_is_replaced(tmp_path):
+    pieces = [InputPiece(each, POINTS, NORMALS) for each in "ab"]
+    assembly, out = assembly_of(pieces, [True, False]), tmp_path / "out"
+    for alternatives in ((assembly.best,) * 3, (assembly.best,)):
+        write_result(
+            replace(assembly, alternatives=alternatives), pieces, out, command="again", overwrite=True, sizes=SMALL
+        )
+    assert [path.name for path in (out / "unplaced").iterdir()] == ["b.ply"]
+    assert not (out / "alternatives").exists()
+
+
+def test_a_link_inside_a_result_is_somebodys(tmp_path):
+    pieces = [InputPiece(each, POINTS, NORMALS) for each in "ab"]
+    _, out = write_some_result(pieces, tmp_path)
+    (tmp_path / "mine").mkdir()
+    (out / "alternatives").symlink_to(tmp_path / "mine")
+    with pytest.raises(InputError, match=r"not part of a result \(alternatives\)"):
+        check_output_folder(out, overwrite=True)
 
 
 def test_a_folder_with_what_is_to_be_assembled_is_never_replaced(tmp_path):

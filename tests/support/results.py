@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import trimesh
+from PIL import Image
 from support.dataset_files import box
 from support.lumpy_shapes import lumpy_cloud
 from support.rigid_motions import random_motion_in_box
@@ -19,6 +21,14 @@ VERTICES, FACES = box(0, 1)
 POINTS, NORMALS = lumpy_cloud(0, 300)
 
 OTHER = InputPiece("other", POINTS, NORMALS)
+
+
+def textured_box(color: tuple[int, int, int], side: int = 4) -> trimesh.Trimesh:
+    """A box with a picture of one colour on it, `side` pixels wide."""
+    mesh = trimesh.Trimesh(VERTICES, FACES, process=False)
+    image = Image.new("RGB", (side, side), color)
+    mesh.visual = trimesh.visual.TextureVisuals(uv=VERTICES[:, :2], image=image)
+    return mesh
 
 
 def input_pieces(*paths: Path) -> list[InputPiece]:

@@ -56,6 +56,10 @@ def assemble(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="The torch device for the network, such as cpu or cuda.")] = "cpu",
+    alternative_megabytes: Annotated[
+        float,
+        typer.Option(min=0, help="What the moved files of all alternatives after the first may take; 0 writes none."),
+    ] = 200,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in the folder.")] = False,
     in_place: Annotated[
         bool,
@@ -68,7 +72,7 @@ def assemble(
     from eda.assembly import AssembleConfig, RankConfig
     from eda.assembly import assemble as run
     from eda.data.piece_files import InputNotes
-    from eda.output.result_files import record_of, write_claimed
+    from eda.output.result_files import write_claimed
     from eda.output.result_folder import claimed_folder
     from eda.render.input_piece import InputPiece
 
@@ -87,9 +91,12 @@ def assemble(
         )  # fmt: skip
         tell(Stage.WRITE, 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
-        write_claimed(assembly, [InputPiece(*piece) for piece in given], claimed, command=command, notes=notes)
+        inputs = [InputPiece(*piece) for piece in given]
+        record = write_claimed(
+            assembly, inputs, claimed, command=command, notes=notes, megabytes=alternative_megabytes
+        )
     if as_json:
-        typer.echo(json.dumps(record_of(assembly, command, notes), indent=2))
+        typer.echo(json.dumps(record, indent=2))
     elif not quiet:
         _print_result(assembly, folder, in_place, list(notes.refused))
     raise typer.Exit(NOTHING_PLACED if assembly.is_empty else 0)

@@ -20,8 +20,9 @@ from eda.output.folder_swap import replaced_folder, staging_folder, tidy
 
 RECORD, REPORT, PREVIEW, ANIMATION = "assembly.json", "report.html", "preview.png", "assembly.gif"
 MERGED_PLY, MERGED_GLB = "assembled.ply", "assembled.glb"
-PIECES = "pieces"  # a folder
-_FILES = (RECORD, MERGED_PLY, MERGED_GLB, PREVIEW, ANIMATION, REPORT)
+PIECES, UNPLACED, ALTERNATIVES = "pieces", "unplaced", "alternatives"  # folders
+_MERGED = (MERGED_PLY, MERGED_GLB)  # in the folder of every alternative
+_FILES = (RECORD, *_MERGED, PREVIEW, ANIMATION, REPORT)
 _MAX_NAMES = 3  # of files in a message
 _MOUNTS = Path("/proc/self/mountinfo")  # of Linux
 
@@ -136,20 +137,32 @@ def _check_no_foreign_files(folder: Path) -> None:
 
 def _foreign_files(folder: Path) -> list[str]:
     """The names of the files in a folder that were not written by Eda, sorted."""
-    found = [path.name for path in folder.iterdir() if not (_is_result_file(path) or _is_piece_folder(path))]
-    if _is_piece_folder(folder / PIECES):
-        names = _piece_names(folder / RECORD)
-        pieces = (folder / PIECES).iterdir()
-        found += [f"{PIECES}/{path.name}" for path in pieces if path.is_dir() or path.stem not in names]
-    return sorted(found)
+    names = _piece_names(folder / RECORD)
+    found = _foreign_in_alternative(folder, _FILES, names, ALTERNATIVES)
+    if _is_real_folder(folder / ALTERNATIVES):
+        for path in (folder / ALTERNATIVES).iterdir():
+            if _is_real_folder(path) and path.name.isdecimal():
+                found += _foreign_in_alternative(path, _MERGED, names)
+            else:
+                found.append(path)
+    return sorted(str(path.relative_to(folder)) for path in found)
 
 
-def _is_result_file(path: Path) -> bool:
-    return path.name in _FILES and path.is_file()
+def _foreign_in_alternative(folder: Path, files: Sequence[str], names: Sequence[str], *folders: str) -> list[Path]:
+    """What is not of Eda in the folder of one alternative, other than these files, its pieces and these folders."""
+    own = (PIECES, UNPLACED)
+    found = [
+        path
+        for path in folder.iterdir()
+        if not (path.name in files and path.is_file()) and not (path.name in (*own, *folders) and _is_real_folder(path))
+    ]
+    pieces = [path for name in own if _is_real_folder(folder / name) for path in (folder / name).iterdir()]
+    return found + [path for path in pieces if path.is_dir() or path.stem not in names]
 
 
-def _is_piece_folder(path: Path) -> bool:
-    return path.name == PIECES and path.is_dir()
+def _is_real_folder(path: Path) -> bool:
+    """Whether it is a folder; a link to one is somebody's."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def _piece_names(record: Path) -> list[str]:

@@ -11,7 +11,9 @@ from support.lumpy_shapes import lumpy_cloud
 from support.reports import HOSTILE, alternative_of
 from support.rigid_motions import rigid_motions
 
+from eda.output.own_colors import OwnColors, Skin
 from eda.output.report import Report, ReportPiece, write_report
+from eda.output.seams import Joint, Paint, Seams
 from eda.render.colors import FOREIGN, PIECES, confidence_colors
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -337,6 +339,91 @@ def test_the_front_wall_of_a_mesh_hides_what_is_behind_it(show):
     report.page.get_by_label("Show outer").uncheck()
     report.page.locator("#canvas").click(position={"x": column, "y": row})
     assert report.page.locator("#picked h2").inner_text() == "inner"
+
+
+PURPLE, OLIVE = np.array([150, 40, 220]) / 255, np.array([120, 160, 20]) / 255
+
+
+def test_own_colours_are_those_of_pictures_vertices_and_points(show):
+    """A picture on one half of a box, colours of its points on the other, and a coloured cloud beside it."""
+    box, blob = box_of(1, "box"), lumpy_cloud(1, 160)[0] + [2, -0.5, -0.5]
+    picture = Image.new("RGB", (8, 8), tuple(np.uint8(255 * PURPLE).tolist()))
+    olive = np.tile(np.uint8(255 * OLIVE), (8, 1))
+    own = OwnColors(box.points, olive, None, box.faces, np.full((8, 2), 0.5), (Skin(6, picture, (8, 8)), Skin(6, None)))
+    paint = OwnColors(blob, np.tile(np.uint8(255 * ORANGE), (160, 1)))
+    pieces = [replace(box, own=own), ReportPiece("cloud", blob, own=paint)]
+    report = show(Report("Painted", pieces, [alternative_of(placed(np.zeros((2, 3))))]))
+    assert len(where(report.picture(), BLUE)) > 500
+    report.page.get_by_text("Own colours").click()
+    report.page.wait_for_timeout(300)  # until the picture is decoded
+    picture = report.picture()
+    for color in (PURPLE, OLIVE, ORANGE):
+        assert len(where(picture, color)) > 500
+    assert len(where(picture, BLUE)) == 0
+    report.page.get_by_text("By piece").click()
+    assert len(where(report.picture(), PURPLE)) == 0
+    assert report.events == [("request", report.address)]
+
+
+def with_seams() -> Report:
+    """The blobs with a seam on the middle one: narrow in the first alternative, wide in the second."""
+    scene = blobs()
+    points, normals = lumpy_cloud(1, 160)
+    gaps = np.stack([np.zeros(160), np.ones(160)])
+    nothing = Paint(np.empty((0, 3)), None, 0.1, np.empty((2, 0)))
+    joints = ((Joint(0, 1, 0.9, 0.0123, 1234, 0.5), Joint(1, 2, 0.1, None, 0, 0.0)), ())
+    whole = replace(scene.alternatives[1], placed=np.ones(3, dtype=bool))
+    seams = Seams(joints, (nothing, Paint(points, normals, 0.2, gaps), nothing), 0.5)
+    return replace(scene, alternatives=[scene.alternatives[0], whole], seams=seams)
+
+
+def test_seams_have_the_colour_of_their_gap_in_every_alternative(show):
+    report = show(with_seams())
+    report.page.get_by_text("Gaps at seams").click()
+    narrow, wide = confidence_colors(np.array([1.0, 0.0]))
+    first = report.picture()
+    report.page.locator("input[name=alternative]").nth(1).check()
+    second = report.picture()
+    assert len(where(first, narrow)) > 900 > 300 > len(where(first, wide))  # the legend has both
+    assert len(where(second, wide)) > 900 > 300 > len(where(second, narrow))
+    legend = report.page.locator("#legend").inner_text()
+    assert "unit of the files" in legend
+    assert "0.25" in legend
+    assert "0.5 or more" in legend
+
+
+def test_a_click_on_a_joint_selects_its_two_pieces_and_tells_about_it(show):
+    report = show(with_seams())
+    before = report.picture()
+    row = report.page.locator("#joint-list .joint").first
+    assert row.inner_text().split("\n") == ["blob 0 – blob 1", "90\u00a0%", "0.012"]
+    row.locator("button").click()
+    card = report.page.locator("#picked")
+    assert card.locator("h2").inner_text() == "blob 0 – blob 1"
+    assert "1,234 points, area 0.5" in card.inner_text()
+    assert report.page.locator(".row.piece.picked").count() == 2
+    picked = report.picture()
+    assert len(where(picked, GREEN)) < 0.5 * len(where(before, GREEN)), "the third is pale"
+    assert len(where(picked, BLUE)) > 0.5 * len(where(before, BLUE))
+    card.get_by_role("button", name="Show only these two").click()
+    assert not report.page.get_by_label("Show blob 2").is_checked()
+    row.locator("button").click()
+    assert card.is_hidden()
+    cells = report.page.locator("#numbers table").nth(1).locator("tbody tr").first.locator("td").all_inner_texts()
+    assert cells == ["blob 0", "blob 1", "90\u00a0%", "0.012", "1,234", "0.5"]
+
+
+def test_the_picture_is_saved_as_it_is_seen(report):
+    seen = report.picture()
+    with report.page.expect_download() as download:
+        report.page.get_by_role("button", name="Save the picture").click()
+    assert download.value.suggested_filename == "Three blobs.png"
+    saved = np.asarray(Image.open(download.value.path()).convert("RGB"), dtype=np.float64)
+    np.testing.assert_allclose(saved.shape, seen.shape, atol=1)
+    inner = slice(8, -8)  # without the ring of the focus, which is blue
+    for color in (BLUE, ORANGE, GREEN):
+        counts = [len(where(picture[inner, inner], color)) for picture in (saved, seen)]
+        assert counts[0] == pytest.approx(counts[1], rel=0.05)
 
 
 def test_without_a_graphics_context_the_numbers_remain(show):

@@ -62,6 +62,7 @@ def test_only_the_scripts_of_the_page_may_run_and_nothing_may_be_fetched():
     assert len(allowed) == len(seen.scripts) > 0
     assert rules["default-src"] == "'none'"
     assert set(rules) == {"default-src", "img-src", "style-src", "script-src"}
+    assert rules["img-src"] == "data:"
 
 
 def test_ten_pieces_of_5000_points_stay_below_1_5_megabytes():

@@ -4,7 +4,7 @@
 markup, style and scripts are in `assets/`.
 """
 
-from eda.output.report.contents import Report, ReportPiece
+from eda.output.report.contents import Report, ReportPiece, shown_colors
 from eda.output.report.page import render_report, write_report
 
-__all__ = ["Report", "ReportPiece", "render_report", "write_report"]
+__all__ = ["Report", "ReportPiece", "render_report", "shown_colors", "write_report"]

@@ -10,11 +10,17 @@ import numpy as np
 
 from eda.assembly.result import Alternative, Assembly
 from eda.errors import InputError
+from eda.output.own_colors import OwnColors, Skin
+from eda.output.piece_source import PieceSource
+from eda.output.result_folder import PIECES
+from eda.output.seams import Seams
 from eda.pieces import MIN_POINTS
 from eda.render.input_piece import InputPiece, can_draw_as_meshes
 
 _MAX_POINTS = 60_000  # of all pieces
 _MAX_PIECE_POINTS = 3000
+_MAX_COLORED, _MAX_PIECE_COLORED = 100_000, 20_000  # points with their own colours, of all pieces and of one
+_MAX_PIXELS = 8_000_000  # of all pictures on meshes
 _SCORE = (
     "0 if no pieces touch, about 1 if all breaks are closed, and more if surfaces continue across the joints; "
     "for scans, the probability that they are aligned correctly"
@@ -23,12 +29,16 @@ _SCORE = (
 
 @dataclass(frozen=True)
 class ReportPiece:
-    """One rigid piece in its own frame. It is drawn as a mesh if it has faces, otherwise as discs."""
+    """One rigid piece in its own frame. It is drawn as a mesh if it has faces, otherwise as discs.
+
+    Its own colours are those of its mesh, with the same points and faces; or, if it is drawn as discs, of a cloud.
+    """
 
     name: str
     points: np.ndarray  # (n, 3)
     normals: np.ndarray | None = None  # (n, 3) unit and outward; None: estimated for discs, flat faces for meshes
     faces: np.ndarray | None = None  # (m, 3) rows of `points`
+    own: OwnColors | None = None
 
     def __post_init__(self) -> None:
         points = np.asarray(self.points)
@@ -71,6 +81,7 @@ class Report:
     note: str = ""  # what the reader must not miss, such as that no piece was placed
     command: str = ""  # that made the report
     facts: Mapping[str, str] = field(default_factory=dict)  # label -> text, in the order in which they are shown
+    seams: Seams | None = None  # of these pieces and alternatives
 
     def __post_init__(self) -> None:
         count = len(self.pieces)
@@ -83,32 +94,91 @@ class Report:
             raise InputError(f"the flow must have shape (T, {count}, 4, 4), got {self.flow.shape}")
 
     @staticmethod
-    def of(assembly: Assembly, pieces: Sequence[InputPiece], command: str) -> Report:
-        """The report of an assembly of these pieces."""
+    def of(
+        assembly: Assembly,
+        pieces: Sequence[InputPiece],
+        command: str,
+        folder: str,
+        own_colors: Sequence[OwnColors | None],
+        seams: Seams,
+    ) -> Report:
+        """The report of an assembly of these pieces, in the result folder of this name."""
         return Report(
-            title=f"Assembly of {len(pieces)} pieces",
-            pieces=_report_pieces(pieces),
+            title=_title(pieces, folder),
+            pieces=_report_pieces(pieces, own_colors),
             alternatives=assembly.alternatives,
             flow=assembly.flow,
             note=_note(assembly),
             command=command,
-            facts=_facts(assembly),
+            facts={**_facts(assembly), **_color_facts(own_colors)},
+            seams=seams,
         )
 
 
-def _report_pieces(pieces: Sequence[InputPiece]) -> list[ReportPiece]:
-    if can_draw_as_meshes(pieces):
-        files = [(piece.name, piece.file) for piece in pieces if piece.file is not None]
-        return [ReportPiece(name, file.points, None, file.faces) for name, file in files]
-    each = min(_MAX_PIECE_POINTS, _MAX_POINTS // len(pieces))
-    downsampled = [piece.downsample(max(each, MIN_POINTS)) for piece in pieces]
-    return [ReportPiece(piece.name, piece.points, piece.normals) for piece in downsampled]
+def shown_colors(source: PieceSource, pieces: Sequence[InputPiece]) -> OwnColors | None:
+    """The own colours of one of the pieces, in as much detail as the report has room for; None if it has none."""
+    own = OwnColors.of(source, _MAX_PIXELS / len(pieces))
+    if own is None or can_draw_as_meshes(pieces):
+        return own
+    return own.scattered(min(_MAX_PIECE_COLORED, _MAX_COLORED // len(pieces)))
+
+
+def _title(pieces: Sequence[InputPiece], folder: str) -> str:
+    """The name of the result folder and, if all pieces are from one folder or file, its name."""
+    files = [piece.file for piece in pieces if piece.file is not None]
+    origins = {file.path.name if file.scene_index is not None else file.path.resolve().parent.name for file in files}
+    origin = f" from {next(iter(origins))}" if len(files) == len(pieces) and len(origins) == 1 else ""
+    return f"{folder}: {len(pieces)} pieces{origin}"
+
+
+def _report_pieces(pieces: Sequence[InputPiece], own_colors: Sequence[OwnColors | None]) -> list[ReportPiece]:
+    each = max(min(_MAX_PIECE_POINTS, _MAX_POINTS // len(pieces)), MIN_POINTS)
+    as_meshes = can_draw_as_meshes(pieces)
+    return [
+        _report_piece(piece, own, None if as_meshes else each) for piece, own in zip(pieces, own_colors, strict=True)
+    ]
+
+
+def _report_piece(piece: InputPiece, own: OwnColors | None, max_discs: int | None) -> ReportPiece:
+    """A piece as a mesh, in the form that carries its colours, or as so many discs."""
+    if max_discs is not None:
+        downsampled = piece.downsample(max_discs)
+        return ReportPiece(piece.name, downsampled.points, downsampled.normals, own=own)
+    if own is not None:
+        return ReportPiece(piece.name, own.points, None, own.faces, own)
+    assert piece.file is not None
+    return ReportPiece(piece.name, piece.file.points, None, piece.file.faces)
 
 
 def _note(assembly: Assembly) -> str:
     """What must not be missed, in words."""
     drawn = ["The pieces are drawn side by side."] if assembly.is_empty else []
     return " ".join([*assembly.notes, *drawn])
+
+
+def _color_facts(own_colors: Sequence[OwnColors | None]) -> dict[str, str]:
+    """What the own colours leave out, as a label and a text; empty if there are none."""
+    known = [own for own in own_colors if own is not None]
+    if not known:
+        return {}
+    skins = [skin for own in known for skin in own.skins if skin.image is not None]
+    reduced = [skin for skin in skins if skin.image is not None and skin.image.size != skin.size]
+    parts = [f"of {len(known)} pieces"]
+    if any(own.faces is None for own in known):
+        parts.append(f"at {sum(len(own.points) for own in known if own.faces is None):,} points")
+    if reduced:
+        parts.append(f"{len(reduced)} of {len(skins)} pictures reduced, {_largest_reduction(reduced)}")
+    return {"Own colours": f"{', '.join(parts)}; the files in {PIECES} have them whole"}
+
+
+def _largest_reduction(skins: Sequence[Skin]) -> str:
+    largest = max(skins, key=lambda skin: skin.size[0] * skin.size[1])
+    shown = largest.size if largest.image is None else largest.image.size
+    return f"the largest from {_pixels(largest.size)} to {_pixels(shown)} pixels"
+
+
+def _pixels(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"
 
 
 def _facts(assembly: Assembly) -> dict[str, str]:

@@ -6,9 +6,10 @@ Lengths are in radii of the best alternative, around its centre, so that large c
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,15 +17,22 @@ from eda.assembly.result import Alternative
 from eda.cloud import estimate_normals
 from eda.data import Example
 from eda.output.report.contents import Report, ReportPiece
-from eda.render.colors import FOREIGN, as_bytes, confidence_colors, piece_colors
+from eda.output.seams import Joint, Paint
+from eda.render.colors import FOREIGN, PLAIN, as_bytes, confidence_colors, piece_colors
 from eda.render.point_drawing import point_spacing
 from eda.render.scene import best_view
 from eda.render.virtual_camera import Camera
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 _RAMP_COLORS = 33  # from confidence 0 to 1; the page interpolates between them
 _GAP = 0.12  # between unplaced pieces, in radii of the assembly
 _DISC_SCALE = 1.3  # radius of a disc over the distance to the sixth neighbour
+_OWN_DISC_SCALE = 1.4  # larger: random points leave gaps
 _WALL = 1.5  # the points of one side of a thin wall are farther apart than those of both, by the root of two
+_GAP_LEVELS = 254  # of a gap in a byte; one more for no gap
+_JPEG_QUALITY = 88
 _SAME_POSE = 1e-5  # poses that differ by less, in radii and radians, are the same
 
 
@@ -33,6 +41,9 @@ def encode_report(report: Report) -> dict[str, Any]:
     stage = _Stage.of(report)
     colors = _to_hex(piece_colors(len(report.pieces)))
     flows = [report.flow, *[None] * (len(report.alternatives) - 1)]
+    paint = [None] * len(report.pieces) if report.seams is None else report.seams.paint
+    top = 1.0 if report.seams is None else report.seams.top
+    joints = _unmeasured_joints(report) if report.seams is None else report.seams.joints
     return {
         "title": report.title,
         "note": report.note,
@@ -42,10 +53,19 @@ def encode_report(report: Report) -> dict[str, Any]:
         "view": stage.camera.rotation.ravel().tolist(),
         "ramp": _to_hex(confidence_colors(np.linspace(0, 1, _RAMP_COLORS))),
         "unplacedColor": _to_hex(FOREIGN[1:])[0],
-        "pieces": [_encode_piece(*each, stage.radius) for each in zip(report.pieces, colors, strict=True)],
+        "plainColor": _to_hex(PLAIN[None])[0],
+        "topGap": top,
+        "pieces": [
+            {
+                **_encode_piece(piece, color, stage.radius),
+                "own": _encode_own_colors(piece, stage.radius),
+                "seam": None if seam is None or not len(seam.points) else _encode_seam(piece, seam, top, stage.radius),
+            }
+            for piece, color, seam in zip(report.pieces, colors, paint, strict=True)
+        ],
         "alternatives": [
-            _encode_alternative(report.pieces, alternative, flow, stage)
-            for alternative, flow in zip(report.alternatives, flows, strict=True)
+            {**_encode_alternative(report.pieces, alternative, flow, stage), "joints": [_encode_joint(j) for j in each]}
+            for alternative, flow, each in zip(report.alternatives, flows, joints, strict=True)
         ],
     }
 
@@ -81,26 +101,85 @@ def _posed_center(piece: ReportPiece, pose: np.ndarray) -> np.ndarray:
 
 
 def _encode_piece(piece: ReportPiece, color: str, radius: float) -> dict[str, Any]:
-    """Points take 16 bits a coordinate within the piece's box; normals and the radius of the disc 8 bits each."""
     points = piece.centered_points / radius
-    low, extent = points.min(axis=0), np.ptp(points, axis=0)
     is_mesh = piece.faces is not None
     normals = estimate_normals(points) if piece.normals is None and not is_mesh else piece.normals
     radii = np.zeros(len(points)) if is_mesh else _disc_radii(points, piece.normals)
-    largest = max(float(radii.max()), 1e-30)
-    directions = np.zeros((len(points), 3)) if normals is None else normals
     return {
         "name": piece.name,
         "color": color,
-        "count": len(points),
         "center": piece.center.tolist(),
+        **_encode_points(points, normals, radii),
+        "oriented": piece.normals is not None,
+        "faces": None if piece.faces is None else _to_base64(piece.faces, "<u4"),
+    }
+
+
+def _encode_points(points: np.ndarray, normals: np.ndarray | None, radii: np.ndarray) -> dict[str, Any]:
+    """Points take 16 bits a coordinate within their box; normals and the radius of the disc 8 bits each."""
+    low, extent = points.min(axis=0), np.ptp(points, axis=0)
+    largest = max(float(radii.max()), 1e-30)
+    directions = np.zeros((len(points), 3)) if normals is None else normals
+    return {
+        "count": len(points),
         "low": low.tolist(),
         "extent": extent.tolist(),
-        "disc": 0 if is_mesh else largest,
-        "oriented": piece.normals is not None,
+        "disc": largest if radii.any() else 0,
         "places": _to_base64(np.rint((points - low) / np.maximum(extent, 1e-30) * 65535), "<u2"),
         "shapes": _to_base64(np.rint(127 * np.column_stack([directions, radii / largest]).clip(-1, 1)), "i1"),
-        "faces": None if piece.faces is None else _to_base64(piece.faces, "<u4"),
+    }
+
+
+def _encode_own_colors(piece: ReportPiece, radius: float) -> dict[str, Any] | None:
+    """The colours of a mesh's vertices and its pictures, or coloured discs; None if there are none."""
+    own = piece.own
+    if own is None:
+        return None
+    if own.faces is None:
+        radii = _OWN_DISC_SCALE * _disc_radii(own.points - piece.center, own.normals)
+        return {
+            **_encode_discs(piece, own.points, own.normals, radii, radius),
+            "colors": _to_base64(own.colors, "u1"),
+            "mean": _to_hex(own.colors.mean(axis=0, keepdims=True) / 255)[0],
+        }
+    return {
+        "colors": _to_base64(own.colors, "u1"),
+        "imagePlaces": None if own.places is None else _to_base64(own.places, "<f4"),
+        "skins": [
+            {"faces": skin.num_faces, "image": None if skin.image is None else _to_data_address(skin.image)}
+            for skin in own.skins
+        ],
+    }
+
+
+def _encode_seam(piece: ReportPiece, seam: Paint, top: float, radius: float) -> dict[str, Any]:
+    """Discs, and for every alternative a byte for each: its gap up to `top` in 254 steps, or 255 away from seams."""
+    share = np.rint(np.clip(seam.gaps / top, 0, 1) * _GAP_LEVELS)
+    levels = np.where(np.isfinite(seam.gaps), share, _GAP_LEVELS + 1)
+    discs = _encode_discs(piece, seam.points, seam.normals, np.full(len(seam.points), seam.radius), radius)
+    return {**discs, "gaps": [_to_base64(each, "u1") for each in levels]}
+
+
+def _encode_discs(
+    piece: ReportPiece, points: np.ndarray, normals: np.ndarray | None, radii: np.ndarray, radius: float
+) -> dict[str, Any]:
+    """Coloured discs (n,) on a piece. Without normals they face the viewer."""
+    encoded = _encode_points((points - piece.center) / radius, normals, radii / radius)
+    return {**encoded, "oriented": normals is not None}
+
+
+def _unmeasured_joints(report: Report) -> list[list[Joint]]:
+    """The joints of every alternative, when no seams were measured."""
+    return [[Joint(*contact, None, 0, 0.0) for contact in each.contacts] for each in report.alternatives]
+
+
+def _encode_joint(joint: Joint) -> dict[str, Any]:
+    return {
+        "pieces": [joint.first, joint.second],
+        "confidence": joint.confidence,
+        "gap": joint.gap,
+        "points": joint.points,
+        "area": joint.area,
     }
 
 
@@ -116,13 +195,11 @@ def _encode_alternative(
     pieces: Sequence[ReportPiece], alternative: Alternative, flow: np.ndarray | None, stage: _Stage
 ) -> dict[str, Any]:
     track = _track(pieces, alternative, flow, stage)
-    joints = np.argwhere(np.triu(alternative.joints, 1) > 0).tolist()
     return {
         "score": float(alternative.score),
         "probability": float(alternative.probability),
         "confidence": np.asarray(alternative.confidence, float).tolist(),
         "placed": alternative.placed.tolist(),
-        "joints": [[i, j, float(alternative.joints[i, j])] for i, j in joints],
         "poses": np.asarray(alternative.poses, dtype=np.float64).tolist(),
         "frames": len(track),
         "track": _to_base64(track, "<f4"),
@@ -168,6 +245,12 @@ def _row_below(pieces: Sequence[ReportPiece], alternative: Alternative, stage: _
     row[:, 0] += ends - radii - _GAP - (ends[-1] - _GAP) / 2
     row[:, 1] = low[1] - _GAP - radii.max()
     return row @ stage.camera.rotation
+
+
+def _to_data_address(image: Image) -> str:
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=_JPEG_QUALITY)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _to_base64(array: np.ndarray, dtype: str) -> str:

@@ -16,7 +16,14 @@ from eda.atomic import write_atomically
 from eda.output.report.contents import Report
 from eda.output.report.encoding import encode_report
 
-_SCRIPTS = ("motion.js", "shaders.js", "painter.js", "panel.js", "viewer.js")  # in the order in which they run
+_SCRIPTS = (
+    "motion.js",
+    "shaders.js",
+    "painter.js",
+    "panel.js",
+    "snapshot.js",
+    "viewer.js",
+)  # in the order in which they run
 
 
 def write_report(path: Path | str, report: Report) -> None:

@@ -14,27 +14,65 @@ class Painter {
     [this.gl, this.canvas] = [gl, canvas];
     this.pieceProgram = new Program(gl, PIECE_VERTEX, PIECE_FRAGMENT);
     this.pictureProgram = new Program(gl, PICTURE_VERTEX, PICTURE_FRAGMENT);
+    this.nothing = { ids: texture(gl, gl.RGBA8, 1, 1), surface: texture(gl, gl.RGBA16F, 1, 1) };
     this.pieces = pieces.map((piece) => this.upload(piece));
     this.colors = texture(gl);
-    this.nothing = { ids: texture(gl, gl.RGBA8, 1, 1), surface: texture(gl, gl.RGBA16F, 1, 1) };
+    this.seams = pieces.map(({ seam }) => seam && this.uploadPoints({ ...seam, isMesh: false, faces: null }));
     this.targets = null; // two, before and after overhanging discs are removed
   }
 
   upload(piece) {
-    const gl = this.gl, array = gl.createVertexArray(), isMesh = piece.faces !== null, corners = isMesh ? 1 : 4;
-    const attribute = (name, size, type, values) => {
-      const place = gl.getAttribLocation(this.pieceProgram.program, name);
-      buffer(gl, gl.ARRAY_BUFFER, repeatRows(values, size, corners));
-      gl.enableVertexAttribArray(place);
-      gl.vertexAttribPointer(place, size, type, true, 0, 0);
-    };
+    const { own } = piece, isMesh = piece.faces !== null;
+    const colors = isMesh && own ? { colors: own.colors, imagePlaces: own.imagePlaces } : {};
+    const result = this.uploadPoints({ ...piece, ...colors, isMesh });
+    result.skins = isMesh ? this.skins(own, result.corners) : [{ corners: result.corners, image: null }];
+    result.paint = own && !isMesh ? this.uploadPoints({ ...own, isMesh: false, faces: null }) : null;
+    return result;
+  }
+
+  /** Vertices with their triangles: a mesh, or a square for every point. */
+  uploadPoints(points) {
+    const gl = this.gl, array = gl.createVertexArray(), { isMesh } = points;
     gl.bindVertexArray(array);
-    attribute("place", 3, gl.UNSIGNED_SHORT, decode(piece.places, Uint16Array));
-    attribute("shape", 4, gl.BYTE, decode(piece.shapes, Int8Array));
-    const triangles = isMesh ? decode(piece.faces, Uint32Array) : squares(piece.count);
+    this.attribute("place", 3, gl.UNSIGNED_SHORT, decode(points.places, Uint16Array), isMesh);
+    this.attribute("shape", 4, gl.BYTE, decode(points.shapes, Int8Array), isMesh);
+    if (points.colors) this.attribute("color", 4, gl.UNSIGNED_BYTE, withAlpha(decode(points.colors, Uint8Array)), isMesh);
+    if (points.imagePlaces)
+      this.attribute("imagePlace", 2, gl.FLOAT, decode(points.imagePlaces, Float32Array), isMesh);
+    const triangles = isMesh ? decode(points.faces, Uint32Array) : squares(points.count);
     buffer(gl, gl.ELEMENT_ARRAY_BUFFER, triangles);
     gl.bindVertexArray(null);
-    return { ...piece, array, isMesh, corners: triangles.length };
+    return { ...points, array, corners: triangles.length };
+  }
+
+  attribute(name, size, type, values, isMesh) {
+    const gl = this.gl, place = gl.getAttribLocation(this.pieceProgram.program, name);
+    buffer(gl, gl.ARRAY_BUFFER, repeatRows(values, size, isMesh ? 1 : 4));
+    gl.enableVertexAttribArray(place);
+    gl.vertexAttribPointer(place, size, type, true, 0, 0);
+  }
+
+  /** Runs of corners with a picture each, which is there once it is decoded. */
+  skins(own, corners) {
+    if (!own) return [{ corners, image: null }];
+    return own.skins.map(({ faces, image }) => {
+      const skin = { corners: 3 * faces, image: null };
+      if (image) loadImage(image).then((loaded) => { skin.image = imageTexture(this.gl, loaded); this.onImage?.(); });
+      return skin;
+    });
+  }
+
+  /** The colours of the seams' points: bytes [r, g, b, a] for every piece, or null. */
+  setSeamColors(colors) {
+    const gl = this.gl;
+    this.seams.forEach((seam, i) => {
+      if (!seam) return;
+      gl.bindVertexArray(seam.array);
+      gl.deleteBuffer(seam.colorBuffer ?? null);
+      this.attribute("color", 4, gl.UNSIGNED_BYTE, colors[i], false);
+      seam.colorBuffer = gl.getParameter(gl.ARRAY_BUFFER_BINDING);
+      gl.bindVertexArray(null);
+    });
   }
 
   /** One [r, g, b, saturation] for every piece, 0 .. 255. */
@@ -45,7 +83,7 @@ class Painter {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, colors.length, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, bytes);
   }
 
-  /** `scene`: poses, visible, picked, accent and the view (rotation, middle, radius, zoom, pan).
+  /** `scene`: poses, visible, picked, accent, what the colours show, and the view (rotation, middle, radius, zoom, pan).
       `trimmed`: without overhanging discs, which takes twice the time. */
   draw(scene, samples, trimmed) {
     const gl = this.gl, { canvas } = this, view = scene.view;
@@ -65,6 +103,7 @@ class Painter {
     if (trimmed) this.passes(thick, this.nothing, scene);
     this.passes(final, trimmed ? thick : this.nothing, scene);
     gl.disable(gl.DEPTH_TEST);
+    this.paint(final, scene);
     this.finish(scene, samples, closeness);
   }
 
@@ -83,11 +122,32 @@ class Painter {
   pass(frame, { ids, surface }, scene, forIds) {
     const gl = this.gl, use = this.pieceProgram.use();
     gl.bindFramebuffer(gl.FRAMEBUFFER, frame);
-    this.bind(use, { ids, surface });
+    this.bind(use, { ids, surface, image: this.nothing.ids });
     gl.clearColor(0, 0, 0, 0);
     gl.clear(forIds ? gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT : gl.COLOR_BUFFER_BIT);
     use.forIds(forIds);
-    this.pieces.forEach((piece, i) => { if (scene.visible[i]) this.drawPiece(piece, i, scene); });
+    use.forPaint(false);
+    this.pieces.forEach((piece, i) => {
+      if (scene.visible[i]) this.drawPiece(piece, i, scene, piece.isMesh && Boolean(piece.own) && scene.colorBy === "own");
+    });
+  }
+
+  /** Add coloured discs to the tint of the surface that is in `target`. */
+  paint(target, scene) {
+    const gl = this.gl, use = this.pieceProgram.use();
+    const paints = { own: this.pieces.map((piece) => piece.paint), seams: this.seams }[scene.colorBy] ?? [];
+    gl.bindFramebuffer(gl.FRAMEBUFFER, target.tintFrame);
+    this.bind(use, { ids: target.ids, surface: this.nothing.surface, image: this.nothing.ids });
+    use.forIds(false);
+    use.forPaint(true);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE);
+    paints.forEach((paint, i) => {
+      if (!paint || !scene.visible[i]) return;
+      use.closeToSurface(this.pieces[i].disc / scene.view.radius);
+      this.drawPiece({ ...paint, skins: [{ corners: paint.corners, image: null }] }, i, scene, false);
+    });
+    gl.disable(gl.BLEND);
   }
 
   /** Textures for the uniforms of the same names. */
@@ -100,7 +160,7 @@ class Painter {
     });
   }
 
-  drawPiece(piece, i, { poses, view }) {
+  drawPiece(piece, i, { poses, view }, inOwnColors) {
     const gl = this.gl, use = this.pieceProgram.use();
     const offset = poses[i].center.map((value, k) => (value - view.middle[k]) / view.radius);
     use.turn(product(view.rotation, matrixOf(poses[i].turn)));
@@ -113,17 +173,27 @@ class Painter {
     use.oriented(piece.oriented);
     use.faceted(piece.isMesh && !piece.oriented);
     use.id(i + 1);
+    use.inOwnColors(inOwnColors);
     gl.bindVertexArray(piece.array);
-    gl.drawElements(gl.TRIANGLES, piece.corners, gl.UNSIGNED_INT, 0);
+    let first = 0;
+    for (const { corners, image } of piece.skins) {
+      use.hasImage(Boolean(image));
+      gl.activeTexture(gl.TEXTURE2); // after the ids and the surface
+      gl.bindTexture(gl.TEXTURE_2D, image ?? this.nothing.ids);
+      gl.drawElements(gl.TRIANGLES, corners, gl.UNSIGNED_INT, 4 * first);
+      first += corners;
+    }
   }
 
   finish(scene, samples, closeness) {
     const gl = this.gl, use = this.pictureProgram.use();
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
-    this.bind(use, { ids: this.targets[1].ids, surface: this.targets[1].surface, colors: this.colors });
+    const { ids, surface, tint } = this.targets[1];
+    this.bind(use, { ids, surface, tint, colors: this.colors });
     use.samples(samples);
-    use.picked(scene.picked + 1);
+    use.picked((scene.picked[0] ?? -1) + 1);
+    use.partner((scene.picked[1] ?? -1) + 1);
     use.pixel((samples * this.canvas.width) / this.canvas.clientWidth);
     use.closeness(closeness);
     use.accent(...scene.accent);
@@ -151,16 +221,19 @@ class Painter {
   }
 
   target(width, height) {
-    const gl = this.gl, formats = [gl.RGBA8, gl.RGBA16F, gl.DEPTH_COMPONENT24];
-    const textures = formats.map((format) => texture(gl, format, width, height)), [ids, surface, depth] = textures;
-    const frames = [ids, surface].map((color) => {
+    const gl = this.gl, formats = [gl.RGBA8, gl.RGBA16F, gl.RGBA16F, gl.DEPTH_COMPONENT24];
+    const textures = formats.map((format) => texture(gl, format, width, height)), [ids, surface, tint, depth] = textures;
+    const frames = [[ids], [surface, tint], [tint]].map((colors) => {
       const frame = gl.createFramebuffer();
       gl.bindFramebuffer(gl.FRAMEBUFFER, frame);
-      gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, color, 0);
+      const places = colors.map((_, i) => gl.COLOR_ATTACHMENT0 + i);
+      colors.forEach((color, i) => gl.framebufferTexture2D(gl.FRAMEBUFFER, places[i], gl.TEXTURE_2D, color, 0));
       gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.TEXTURE_2D, depth, 0);
+      gl.drawBuffers(places);
       return frame;
     });
-    return { width, height, ids, surface, idFrame: frames[0], surfaceFrame: frames[1], textures, frames };
+    const [idFrame, surfaceFrame, tintFrame] = frames;
+    return { width, height, ids, surface, tint, idFrame, surfaceFrame, tintFrame, textures, frames };
   }
 }
 
@@ -207,6 +280,32 @@ class Program {
 function buffer(gl, target, values) {
   gl.bindBuffer(target, gl.createBuffer());
   gl.bufferData(target, values, gl.STATIC_DRAW);
+}
+
+/** Colours of three bytes, with a fourth that says that they are seen. */
+function withAlpha(colors) {
+  const result = new Uint8Array((colors.length / 3) * 4).fill(255);
+  for (let i = 0; i < colors.length; i++) result[Math.floor(i / 3) * 4 + (i % 3)] = colors[i];
+  return result;
+}
+
+function loadImage(address) {
+  const image = new Image();
+  image.src = address;
+  return image.decode().then(() => image);
+}
+
+/** The picture as a texture that repeats and looks smooth from afar. */
+function imageTexture(gl, image) {
+  const result = gl.createTexture();
+  gl.activeTexture(gl.TEXTURE2);
+  gl.bindTexture(gl.TEXTURE_2D, result);
+  gl.pixelStorei(gl.UNPACK_FLIP_Y_WEBGL, true);
+  gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, gl.RGBA, gl.UNSIGNED_BYTE, image);
+  gl.pixelStorei(gl.UNPACK_FLIP_Y_WEBGL, false);
+  gl.generateMipmap(gl.TEXTURE_2D);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR_MIPMAP_LINEAR);
+  return result;
 }
 
 /** Every row of `size` values repeated so many times. */

@@ -24,6 +24,10 @@ const PROBABILITY = "The probability that all placed pieces are in the right pla
 const CONFIDENCE = "The probability that this piece is in the right place";
 const SCORE = "How well the pieces fit; greater is better";
 const UNPLACED = "No fit was found for this piece";
+const JOINT = "The probability that these two pieces belong together like this";
+const GAP = "The median distance between the two surfaces where they touch, in the unit of the files";
+const CONTACT = "The points of both surfaces that touch the other one";
+const AREA = "About, in the square of the unit of the files";
 
 /** The colour of a value 0 .. 1 on the ramp, as [r, g, b] in 0 .. 255. */
 function rampColor(ramp, value) {
@@ -35,7 +39,7 @@ const bytesOf = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16))
 const css = (color) => `rgb(${color.join(" ")})`;
 
 class Panel {
-  /** `act` holds what the controls do: alternative, colorBy, toggle, only, showAll, pick. */
+  /** `act` holds what the controls do: alternative, colorBy, toggle, only, showAll, pick, pickPair. */
   constructor(data, act) {
     Object.assign(this, { data, act });
     byId("title").textContent = data.title;
@@ -77,7 +81,10 @@ class Panel {
   buildColors() {
     const box = byId("color-by");
     const choices = element("div", { className: "segments" });
-    for (const [value, label] of [["piece", "By piece"], ["confidence", "By confidence"]])
+    const { pieces } = this.data, kinds = [["piece", "By piece"], ["confidence", "By confidence"]];
+    if (pieces.some(({ own }) => own)) kinds.push(["own", "Own colours"]);
+    if (pieces.some(({ seam }) => seam)) kinds.push(["seams", "Gaps at seams"]);
+    for (const [value, label] of kinds)
       choices.append(element("label", {},
         element("input", { type: "radio", name: "color-by", value, checked: value === "piece",
           onchange: () => this.act.colorBy(value) }),
@@ -107,9 +114,9 @@ class Panel {
     this.rows.forEach((each, i) => {
       each.shown.checked = !state.hidden.has(i);
       each.swatch.style.setProperty("background", css(colors[i]));
-      each.row.classList.toggle("picked", state.picked === i);
+      each.row.classList.toggle("picked", state.picked.includes(i));
       each.row.classList.toggle("hidden", state.hidden.has(i));
-      each.name.setAttribute("aria-pressed", state.picked === i);
+      each.name.setAttribute("aria-pressed", state.picked.includes(i));
       const placed = alternative.placed[i], confidence = alternative.confidence[i];
       each.meter.hidden = !placed;
       each.meter.style.setProperty("--value", confidence);
@@ -118,36 +125,86 @@ class Panel {
     });
     this.updateLegend(state, alternative);
     this.updatePicked(state, alternative);
+    this.updateJoints(state, alternative);
     if (this.tabled !== state.alternative) this.buildNumbers(state.alternative);
   }
 
+  /** The pairs that touch, the surest first; a click selects both pieces. */
+  updateJoints(state, alternative) {
+    const box = byId("joint-list"), isPicked = ({ pieces }) => samePair(pieces, state.picked);
+    box.hidden = !alternative.joints.length;
+    if (this.listed !== state.alternative) {
+      this.joints = alternative.joints.map((joint) => this.jointRow(joint));
+      box.replaceChildren(box.firstElementChild, element("div", { className: "heads" },
+        element("span", { title: JOINT }, "Probability"), element("span", { title: GAP }, "Gap")), ...this.joints);
+      this.listed = state.alternative;
+    }
+    this.joints.forEach((row, i) => {
+      row.classList.toggle("picked", isPicked(alternative.joints[i]));
+      row.firstElementChild.setAttribute("aria-pressed", isPicked(alternative.joints[i]));
+    });
+  }
+
+  jointRow(joint) {
+    const name = this.pairName(joint);
+    return element("div", { className: "row joint" },
+      element("button", { className: "name", title: name, onclick: () => this.act.pickPair(...joint.pieces) }, name),
+      element("span", { className: "value", title: JOINT }, percent(joint.confidence)),
+      element("span", { className: "value", title: GAP }, gapText(joint)));
+  }
+
+  pairName({ pieces: [i, j] }) { return `${this.data.pieces[i].name} \u2013 ${this.data.pieces[j].name}`; }
+
   updateLegend(state, alternative) {
-    const box = byId("legend"), { ramp, unplacedColor } = this.data;
-    const anyUnplaced = alternative.placed.includes(false), byConfidence = state.colorBy === "confidence";
-    box.hidden = !anyUnplaced && !byConfidence;
+    const box = byId("legend"), legend = this.legendOf(state), anyUnplaced = alternative.placed.includes(false);
+    box.hidden = !anyUnplaced && !legend;
     box.replaceChildren();
-    if (byConfidence) box.append(element("div", { title: CONFIDENCE }, "Confidence"),
-      element("div", { className: "ramp", style: { background: `linear-gradient(to right, ${ramp.join(", ")})` } }),
-      element("div", { className: "ends" }, ...["0 %", "50 %", "100 %"].map((text) => element("span", {}, text))));
+    if (legend) box.append(element("div", { title: legend.explanation }, legend.title),
+      element("div", { className: "ramp", style: { background: `linear-gradient(to right, ${legend.colors.join(", ")})` } }),
+      element("div", { className: "ends" }, ...legend.ends.map((text) => element("span", {}, text))));
     if (anyUnplaced) box.append(element("div", { className: "key" },
-      element("span", { className: "swatch", style: { background: unplacedColor } }), "Not placed"));
+      element("span", { className: "swatch", style: { background: this.data.unplacedColor } }), "Not placed"));
+  }
+
+  /** The ramp of the colours with its title and the texts below it; nothing if they are no ramp. */
+  legendOf({ colorBy }) {
+    const { ramp, topGap } = this.data;
+    if (colorBy === "confidence")
+      return { title: "Confidence", explanation: CONFIDENCE, colors: ramp, ends: ["0 %", "50 %", "100 %"] };
+    if (colorBy !== "seams") return null;
+    const ends = ["0", number(topGap / 2), `${number(topGap)} or more`];
+    return { title: "Gap, in the unit of the files", explanation: "The distance between the two surfaces",
+      colors: [...ramp].reverse(), ends };
   }
 
   updatePicked(state, alternative) {
-    const box = byId("picked"), i = state.picked;
-    box.hidden = i < 0;
-    if (i < 0) return box.replaceChildren();
-    const facts = this.factsOf(i, alternative).map(([label, text]) =>
-      element("div", {}, element("dt", {}, label), element("dd", {}, text)));
+    const box = byId("picked"), { picked } = state;
+    box.hidden = !picked.length;
+    if (!picked.length) return box.replaceChildren();
     const close = element("button", { className: "close", title: "Close (esc)", onclick: () => this.act.pick(-1) });
     close.textContent = "\u00d7";
     close.setAttribute("aria-label", "Close");
+    const [title, facts, buttons] = picked.length > 1
+      ? this.pairCard(picked, alternative) : this.pieceCard(picked[0], state, alternative);
+    box.replaceChildren(close, element("h2", {}, title), definitions(facts),
+      element("div", { className: "buttons" }, ...buttons));
+  }
+
+  pieceCard(i, state, alternative) {
     const pose = alternative.poses[i].map((row) => row.join(" ")).join("\n");
-    box.replaceChildren(close, element("h2", {}, this.data.pieces[i].name), element("dl", {}, ...facts),
-      element("div", { className: "buttons" },
-        element("button", { onclick: () => this.act.only(i) }, "Show only this piece"),
-        element("button", { onclick: () => this.act.toggle(i) }, state.hidden.has(i) ? "Show" : "Hide"),
-        copyButton("Copy pose", pose)));
+    return [this.data.pieces[i].name, this.factsOf(i, alternative), [
+      element("button", { onclick: () => this.act.only(i) }, "Show only this piece"),
+      element("button", { onclick: () => this.act.toggle(i) }, state.hidden.has(i) ? "Show" : "Hide"),
+      copyButton("Copy pose", pose)]];
+  }
+
+  pairCard(picked, alternative) {
+    const joint = alternative.joints.find(({ pieces }) => samePair(pieces, picked));
+    const facts = joint ? [["Probability", percent(joint.confidence)], ["Gap", gapText(joint)],
+      ["Contact", `${joint.points.toLocaleString("en")} points, area ${number(joint.area, 3)}`]]
+      : [["Joint", "none in this alternative"]];
+    return [this.pairName({ pieces: picked }), facts, [
+      element("button", { onclick: () => this.act.only(...picked) }, "Show only these two")]];
   }
 
   factsOf(i, alternative) {
@@ -155,8 +212,8 @@ class Panel {
     const facts = [];
     if (!alternative.placed[i]) facts.push(["Not placed", "no fit was found; drawn below the others"]);
     else facts.push(["Confidence", percent(alternative.confidence[i])]);
-    const joints = alternative.joints.filter((joint) => joint.slice(0, 2).includes(i))
-      .map(([a, b, confidence]) => `${pieces[a === i ? b : a].name} (${percent(confidence)})`);
+    const joints = alternative.joints.filter((joint) => joint.pieces.includes(i)).map(({ pieces: [a, b], confidence }) =>
+      `${pieces[a === i ? b : a].name} (${percent(confidence)})`);
     if (joints.length) facts.push(["Touches", joints.join(", ")]);
     if (alternative.placed[i]) facts.push(["Rotation", `${angle}\u00b0 about (${axis.join(", ")})`],
       ["Centre", `(${center.join(", ")})`]);
@@ -183,10 +240,9 @@ class Panel {
     const { alternatives, command, facts } = this.data, alternative = alternatives[chosen];
     const of = alternatives.length > 1 ? ` of alternative ${chosen + 1}` : "";
     const blocks = [block(`Pieces${of}`, this.pieceTable(alternative), "wide")];
-    if (alternative.joints.length) blocks.push(block(`Joints${of}`, this.jointTable(alternative)));
+    if (alternative.joints.length) blocks.push(block(`Joints${of}`, this.jointTable(alternative), "wide"));
     if (alternatives.length > 1) blocks.push(block("Alternatives", this.alternativeTable()));
-    if (facts.length) blocks.push(block("Details", element("dl", {}, ...facts.map(([label, text]) =>
-      element("div", {}, element("dt", {}, label), element("dd", {}, text))))));
+    if (facts.length) blocks.push(block("Details", definitions(facts)));
     if (command) blocks.push(block("Command", element("div", { className: "command" },
       element("pre", { id: "command", tabIndex: 0 }, command), copyButton("Copy", command)), "wide"));
     byId("numbers").replaceChildren(...blocks);
@@ -205,8 +261,11 @@ class Panel {
 
   jointTable(alternative) {
     const { pieces } = this.data;
-    return table(["Piece", "Touches", "Confidence"], [...alternative.joints].sort((a, b) => b[2] - a[2])
-      .map(([i, j, confidence]) => [pieces[i].name, pieces[j].name, percent(confidence)]), 2);
+    const heads = ["Piece", "Touches", ["Probability", JOINT], ["Gap", GAP], ["Contact points", CONTACT],
+      ["Contact area", AREA]];
+    return table(heads, alternative.joints.map((joint) => [
+      ...joint.pieces.map((i) => pieces[i].name), percent(joint.confidence), gapText(joint),
+      joint.points.toLocaleString("en"), number(joint.area, 3)]), 2);
   }
 
   alternativeTable() {
@@ -215,11 +274,20 @@ class Panel {
   }
 }
 
+const samePair = (pair, picked) => picked.length === 2 && pair.every((i) => picked.includes(i));
+const gapText = ({ gap }) => (gap === null ? "\u2013" : number(gap, 2));
+
+const definitions = (facts) => element("dl", {}, ...facts.map(([label, text]) =>
+  element("div", {}, element("dt", {}, label), element("dd", {}, text))));
+
 const block = (title, content, className = "") => element("section", { className }, element("h2", {}, title), content);
 
-/** Rows of text; the first columns are words, the others numbers. */
+/** Rows of text; the first columns are words, the others numbers. A head may have an explanation. */
 function table(heads, rows, words = 1) {
-  const cell = (tag, text, i) => element(tag, { className: i < words ? "" : "figure" }, text);
+  const cell = (tag, content, i) => {
+    const [text, title = ""] = [content].flat();
+    return element(tag, { className: i < words ? "" : "figure", title }, text);
+  };
   return element("div", { className: "scrolling", tabIndex: 0 }, element("table", {},
     element("thead", {}, element("tr", {}, ...heads.map((text, i) => cell("th", text, i)))),
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((text, i) => cell("td", text, i)))))));

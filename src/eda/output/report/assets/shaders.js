@@ -3,7 +3,8 @@
 //   ids      the visible piece in a pixel, and its height (towards the viewer); discs one radius lower than they are
 //   surface  all discs of that piece above this height, blended: many discs become one smooth surface
 //   both again, without what is too sparse to be a surface: single discs that overhang where one ends
-//   picture  colour, light, shade in hollows and behind edges, seams, and the outline of the selected piece
+//   paint    coloured discs on the visible surface, blended: seams, and the own colours of pieces drawn as discs
+//   picture  colour, light, shade in hollows and behind edges, seams, and the outline of the selected pieces
 // Lengths are in radii of the scene; the axes are right, up and towards the viewer.
 
 const EYE = 6; // distance of the eye from the centre, in radii
@@ -12,18 +13,24 @@ const EYE = 6; // distance of the eye from the centre, in radii
 const PIECE_VERTEX = `#version 300 es
 in vec3 place;  // in the box of the piece, 0 .. 1
 in vec4 shape;  // normal, and the radius of the disc over the largest one
+in vec4 color;  // its own; of paint, nothing is drawn where the last is 0
+in vec2 imagePlace;
 uniform vec3 low, extent;
 uniform mat3 turn;
 uniform vec3 center;
 uniform float scale, disc;
-uniform bool oriented, isMesh, forIds;
+uniform bool oriented, isMesh, forIds, forPaint;
 uniform vec3 lens;      // zoom, and the position of the centre in the picture
 uniform vec2 aspect, depths;
 out vec3 at, normal;
 out vec2 inDisc;
 out float height, radius;
+out vec4 own;
+out vec2 onImage;
 
 void main() {
+  own = color;
+  onImage = imagePlace;
   vec3 middle = scale * (turn * (low + extent * place)) + center;
   normal = turn * shape.xyz;
   bool away = dot(normal, vec3(0, 0, ${EYE}) - middle) < 0.0;
@@ -37,10 +44,11 @@ void main() {
   at = middle + radius * (inDisc.x * across + inDisc.y * cross(upright, across));
   float eye = ${EYE}.0 - at.z;
   // What faces away steps back, so that thin walls show their near side.
-  height = at.z - (away && oriented ? radius : 0.0);
+  height = at.z - (away && oriented && !forPaint ? radius : 0.0);
   float deep = ${EYE}.0 - height + (forIds ? radius : 0.0);
   vec2 flatPlace = at.xy * ${EYE}.0 / eye * lens.x + lens.yz;
   gl_Position = vec4(flatPlace * aspect, depths.x + depths.y / deep, 1) * eye;
+  if (forPaint && (color.a == 0.0 || (away && oriented))) gl_Position = vec4(2, 2, 2, 1); // not in the picture
 }`;
 
 // A piece and a height -2 .. 2 in the four bytes of a pixel.
@@ -60,11 +68,17 @@ const float DENSE = 0.4; // weight of the discs at a pixel: 2.5 inside a surface
 in vec3 at, normal;
 in vec2 inDisc;
 in float height, radius;
+in vec4 own;
+in vec2 onImage;
 uniform int id;
-uniform bool forIds, faceted, isMesh;
+uniform bool forIds, forPaint, faceted, isMesh;
+uniform bool inOwnColors, hasImage;
+uniform float closeToSurface; // paint sticks to a surface that is so near, in radii
 uniform float closeness; // the width of a sample in radii
 uniform sampler2D ids, surface; // of the previous pass; empty for the first
-out vec4 result;
+uniform sampler2D image;
+layout(location = 0) out vec4 result;
+layout(location = 1) out vec4 tint; // of the surface pass: its own colours, with the weight that they have
 
 bool denseAt(ivec2 p) { return texelFetch(surface, p, 0).w > DENSE && idOf(texelFetch(ids, p, 0)) == id; }
 
@@ -92,6 +106,12 @@ void main() {
   if (idOf(front) != id) discard;
   vec3 n = normalize(faceted ? cross(dFdx(at), dFdy(at)) : normal);
   float weight = (1.0 - away) * (1.0 - away) * (1.0 - away) + 1e-3;
+  if (forPaint) {
+    if (abs(height - heightOf(front)) > closeToSurface + radius) discard;
+    result = vec4(own.rgb, 1) * weight;
+    return;
+  }
+  tint = inOwnColors ? vec4(hasImage ? texture(image, onImage).rgb : own.rgb, 1) * weight : vec4(0);
   // Only the difference to the height of the first pass: half a float holds no more.
   result = vec4(n.xy, height - heightOf(front), 1) * weight;
 }`;
@@ -102,8 +122,8 @@ void main() { gl_Position = vec4(vec2(gl_VertexID & 1, gl_VertexID >> 1) * 4.0 -
 const PICTURE_FRAGMENT = `#version 300 es
 precision highp float;
 ${PACKING}
-uniform sampler2D ids, surface, colors;
-uniform int samples, picked;
+uniform sampler2D ids, surface, tint, colors;
+uniform int samples, picked, partner;
 uniform float pixel;    // the width of a CSS pixel in samples
 uniform float closeness; // the width of a sample in radii
 uniform vec3 accent;
@@ -133,11 +153,14 @@ float hidden(ivec2 p, float height, float reach) {
   return sum / 4.0;
 }
 
+// One outline around two selected pieces.
+bool isPicked(int piece) { return piece != 0 && (piece == picked || piece == partner); }
+
 bool onOutline(ivec2 p, int piece, int reach) {
   if (picked == 0) return false;
   for (int i = -1; i <= 1; i++)
     for (int j = -1; j <= 1; j++)
-      if ((pieceAt(p + reach * ivec2(i, j)) == picked) != (piece == picked)) return true;
+      if (isPicked(pieceAt(p + reach * ivec2(i, j))) != isPicked(piece)) return true;
   return false;
 }
 
@@ -145,7 +168,8 @@ vec4 look(ivec2 p) {
   int piece = pieceAt(p);
   if (onOutline(p, piece, int(ceil(1.2 * pixel)))) return vec4(accent, 1);
   if (piece == 0) return vec4(0);
-  vec4 color = texelFetch(colors, ivec2(piece - 1, 0), 0);
+  vec4 color = texelFetch(colors, ivec2(piece - 1, 0), 0), tinted = texelFetch(tint, p, 0);
+  color.rgb = mix(color.rgb, tinted.rgb / max(tinted.a, 1e-3), clamp(tinted.a / 0.4, 0.0, 1.0));
   vec4 blended = texelFetch(surface, p, 0);
   vec2 tilt = blended.xy / max(blended.w, 1e-3);
   vec3 n = normalize(vec3(tilt, sqrt(max(1.0 - dot(tilt, tilt), 0.0))));

@@ -6,25 +6,33 @@ const SLOW = 60; // milliseconds for one picture; if it takes longer, there is p
 const PLAY_TIME = 5000, CHANGE_TIME = 500; // milliseconds: the whole animation, and the change to another alternative
 const EXPLOSION = 1.6; // how far the slider moves pieces apart, relative to their distance from the centre
 
+const NO_GAP = 255; // the byte of a point away from seams
+
 class Viewer {
   constructor(data) {
     this.data = data;
     this.canvas = byId("canvas");
     this.tracks = data.alternatives.map((each) => new Track(each.track, each.frames, data.pieces.length));
     this.outlines = data.pieces.map(outline);
-    this.state = { alternative: 0, time: 1, explode: 0, colorBy: "piece", hidden: new Set(), picked: -1 };
+    this.state = { alternative: 0, time: 1, explode: 0, colorBy: "piece", hidden: new Set(), picked: [] };
     this.camera = { rotation: data.view, zoom: 1, pan: [0, 0] };
     this.change = null; // { from: poses, start: time } while one alternative turns into another
     this.playing = null; // { from: time of the slider, start: time of the clock }
     this.panel = new Panel(data, this.actions());
     try {
-      this.painter = new Painter(this.canvas, data.pieces);
+      this.startPainter();
     } catch (error) {
       byId("message").hidden = false;
       byId("message").textContent = `The 3D view cannot be drawn: ${error.message}. The tables below are complete.`;
     }
     this.listen();
     this.refresh();
+  }
+
+  startPainter() {
+    this.painter = new Painter(this.canvas, this.data.pieces);
+    this.painter.onImage = () => this.redraw();
+    this.seamsOf = null; // the alternative whose seams the painter has
   }
 
   // -- controls -------------------------------------------------------------------------------------
@@ -36,9 +44,10 @@ class Viewer {
       alternative: then((i) => this.switchTo(i)),
       colorBy: then((value) => { state.colorBy = value; }),
       toggle: then((i) => { if (!state.hidden.delete(i)) state.hidden.add(i); }),
-      only: then((i) => { state.hidden = new Set(pieces.keys()); state.hidden.delete(i); }),
+      only: then((...shown) => { state.hidden = new Set([...pieces.keys()].filter((i) => !shown.includes(i))); }),
       showAll: then(() => state.hidden.clear()),
-      pick: then((i) => { state.picked = state.picked === i ? -1 : i; }),
+      pick: then((i) => { state.picked = i < 0 || (state.picked.length === 1 && state.picked[0] === i) ? [] : [i]; }),
+      pickPair: then((i, j) => { state.picked = samePair([i, j], state.picked) ? [] : [i, j]; }),
     };
   }
 
@@ -73,22 +82,36 @@ class Viewer {
     const colors = this.colors();
     this.panel.update(state, colors);
     this.painter?.setColors(colors.map((color, i) => [...color, this.isPale(i) ? 90 : 255]));
+    this.colorSeams();
     this.redraw();
   }
 
   colors() {
-    const { pieces, alternatives, ramp, unplacedColor } = this.data;
+    const { pieces, alternatives, ramp, unplacedColor, plainColor } = this.data;
     const { confidence, placed } = alternatives[this.state.alternative];
     return pieces.map((piece, i) => {
       if (!placed[i]) return bytesOf(unplacedColor);
-      return this.state.colorBy === "confidence" ? rampColor(ramp, confidence[i]) : bytesOf(piece.color);
+      if (this.state.colorBy === "confidence") return rampColor(ramp, confidence[i]);
+      if (this.state.colorBy === "own") return bytesOf(piece.own?.mean ?? piece.color); // where discs leave gaps
+      return bytesOf(this.state.colorBy === "seams" ? plainColor : piece.color);
     });
   }
 
-  /** While a piece is picked the others are paler, unless the colours show the confidence. */
+  /** Hand the gaps of the chosen alternative to the painter, from blue at 0 to red. */
+  colorSeams() {
+    const { colorBy, alternative } = this.state, { pieces, ramp } = this.data;
+    if (!this.painter || colorBy !== "seams" || this.seamsOf === alternative) return;
+    const colors = Array.from({ length: 256 }, (_, level) =>
+      level === NO_GAP ? [0, 0, 0, 0] : [...rampColor(ramp, 1 - level / (NO_GAP - 1)), 255]);
+    this.painter.setSeamColors(pieces.map(({ seam }) => seam && paletted(decode(seam.gaps[alternative], Uint8Array), colors)));
+    this.seamsOf = alternative;
+  }
+
+  /** While pieces are picked the others are paler, unless the colours are a scale. */
   isPale(i) {
     const { picked, hidden, colorBy } = this.state;
-    return colorBy === "piece" && picked >= 0 && picked !== i && !hidden.has(picked);
+    const isScale = colorBy === "confidence" || colorBy === "seams";
+    return !isScale && picked.some((piece) => !hidden.has(piece)) && !picked.includes(i);
   }
 
   posesNow() {
@@ -157,7 +180,7 @@ class Viewer {
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     const accent = getComputedStyle(document.body).getPropertyValue("--accent").trim();
     this.painter?.draw({
-      poses, view, picked: this.state.picked, accent: bytesOf(accent).map((value) => value / 255),
+      poses, view, picked: this.state.picked, colorBy: this.state.colorBy, accent: bytesOf(accent).map((value) => value / 255),
       visible: poses.map((_, i) => !this.state.hidden.has(i)),
     }, Math.max(fineness, 1), fineness >= 1);
     this.drawJoints(poses, view);
@@ -175,10 +198,13 @@ class Viewer {
   /** Lines between pieces that touch, in the exploded view. */
   drawJoints(poses, view) {
     const { joints } = this.data.alternatives[this.state.alternative], { hidden, explode } = this.state;
-    const shown = explode > 0.02 && !this.change ? joints.filter(([i, j]) => !hidden.has(i) && !hidden.has(j)) : [];
-    byId("joints").replaceChildren(...shown.flatMap(([i, j, confidence]) => {
-      const [[x1, y1], [x2, y2]] = [i, j].map((each) => this.project(poses[each].center, view));
-      const color = css(rampColor(this.data.ramp, confidence));
+    const isShown = ({ pieces }) => !pieces.some((i) => hidden.has(i));
+    const shown = explode > 0.02 && !this.change ? joints.filter(isShown) : [];
+    this.lines = shown.map(({ pieces, confidence }) => {
+      const [from, to] = pieces.map((each) => this.project(poses[each].center, view));
+      return { from, to, color: css(rampColor(this.data.ramp, confidence)) };
+    });
+    byId("joints").replaceChildren(...this.lines.flatMap(({ from: [x1, y1], to: [x2, y2], color }) => {
       const ends = [[x1, y1], [x2, y2]].map(([cx, cy]) => svgElement("circle", { cx, cy, r: 3.5, fill: color }));
       const line = { x1, y1, x2, y2 };
       return [svgElement("line", { ...line, class: "halo" }), svgElement("line", { ...line, stroke: color }), ...ends];
@@ -190,8 +216,18 @@ class Viewer {
     const pixels = (half * view.zoom) / (view.radius * this.data.scale); // of one unit of the input, at the centre
     const most = 110 / pixels, power = 10 ** Math.floor(Math.log10(most));
     const length = power * [5, 2, 1].find((factor) => factor * power <= most);
-    bar.style.setProperty("width", `${length * pixels}px`);
-    bar.firstElementChild.textContent = number(length);
+    this.bar = { length: length * pixels, label: number(length) };
+    bar.style.setProperty("width", `${this.bar.length}px`);
+    bar.firstElementChild.textContent = this.bar.label;
+  }
+
+  savePicture() {
+    if (!this.painter) return;
+    this.drawStill(); // what a canvas shows is gone once the page is painted
+    const style = getComputedStyle(document.body), ratio = this.canvas.width / this.canvas.clientWidth;
+    const [stage, ink] = ["--stage", "--ink"].map((name) => style.getPropertyValue(name).trim());
+    const legend = this.panel.legendOf(this.state), { lines, bar } = this;
+    savePng(snapshot(this.canvas, { ratio, stage, ink, lines, bar, legend }), this.data.title);
   }
 
   // -- mouse, touch and keys ------------------------------------------------------------------------------------
@@ -201,13 +237,14 @@ class Viewer {
     byId("explode").oninput = (event) => { this.state.explode = Number(event.target.value); this.redraw(); };
     byId("play").onclick = () => this.play();
     byId("reset").onclick = () => this.reset();
+    byId("save-picture").onclick = () => this.savePicture();
     byId("zoom-in").onclick = () => this.zoom(1.25);
     byId("zoom-out").onclick = () => this.zoom(0.8);
     new ResizeObserver(() => this.redraw()).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").onchange = () => this.redraw();
     this.canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
     this.canvas.addEventListener("webglcontextrestored", () => {
-      this.painter = new Painter(this.canvas, this.data.pieces);
+      this.startPainter();
       this.refresh();
     });
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
@@ -267,9 +304,10 @@ class Viewer {
       ArrowUp: () => drag(0, -step), ArrowDown: () => drag(0, step),
       ",": () => this.turn(0, 0, 0.1), ".": () => this.turn(0, 0, -0.1),
       "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8), 0: () => this.reset(),
-      n: () => this.panel.act.pick((picked + 1) % count),
-      p: () => this.panel.act.pick((Math.max(picked, 0) + count - 1) % count),
-      h: () => { if (picked >= 0) this.panel.act.toggle(picked); },
+      n: () => this.panel.act.pick(((picked[0] ?? -1) + 1) % count),
+      p: () => this.panel.act.pick(((picked[0] ?? 0) + count - 1) % count),
+      h: () => picked.forEach((piece) => this.panel.act.toggle(piece)),
+      s: () => this.savePicture(),
       Escape: () => this.panel.act.pick(-1),
       " ": () => this.play(),
     };
@@ -346,6 +384,13 @@ function outline(piece) {
     });
   }
   return best.map(([, point]) => point);
+}
+
+/** Four bytes of a palette for every value. */
+function paletted(values, palette) {
+  const result = new Uint8Array(4 * values.length);
+  values.forEach((value, i) => result.set(palette[value], 4 * i));
+  return result;
 }
 
 function svgElement(tag, attributes) {
