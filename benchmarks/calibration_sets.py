@@ -12,6 +12,7 @@ What does not belong together lies far apart in its solution, so that nothing th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,9 +21,41 @@ from eda.data.augment import with_foreign_piece
 from eda.data.mesh_samples import sample_example
 from eda.data.meshes import Mesh
 from eda.data.rooms.forms import box, tube
+from eda.evaluate import even_indices
+from eda.evaluate.scatter import ScatteredPuzzle
 
+SETS = {"fractures": 110, "foreign": 25, "strangers": 60, "copies": 30, "parts": 50}  # how many puzzles of each
 FAR = 100.0  # times the size of a piece
 POINTS = 4000  # of a puzzle of parts
+
+
+@dataclass(frozen=True)
+class Puzzles:
+    """The puzzles of some sets, made from sources of broken objects in turn, evenly over each."""
+
+    sources: Sequence[Source]
+    names: Sequence[str]
+    share: float = 1.0  # of the usual number
+
+    def __iter__(self) -> Iterator[tuple[str, int, ScatteredPuzzle]]:
+        """Set by set, numbered within it."""
+        for name in self.names:
+            for number in range(round(self.share * SETS[name])):
+                seed = (list(SETS).index(name), number)
+                yield name, number, ScatteredPuzzle.of(self._make(name, number, seed), seed[0], number)
+
+    def _make(self, name: str, number: int, seed: tuple[int, int]) -> Example:
+        rng, source = np.random.default_rng(seed), self.sources[number % len(self.sources)]
+        if name == "parts":
+            return parts(rng, number)
+        count = -(-round(self.share * SETS[name]) // len(self.sources))
+        index = even_indices(len(source), count)[(number // len(self.sources)) % len(source)]
+        example, other = source[index], source[(index + len(source) // 2) % len(source)]
+        if name == "foreign":
+            return with_foreign_piece(example, other, rng)
+        if name == "strangers":
+            return strangers(example, other, rng)
+        return copies(example, rng) if name == "copies" else example
 
 
 def strangers(example: Example, other: Example, rng: np.random.Generator) -> Example:
@@ -33,10 +66,10 @@ def strangers(example: Example, other: Example, rng: np.random.Generator) -> Exa
 
 
 def copies(example: Example, rng: np.random.Generator) -> Example:
-    """A piece twice, as two scans of it would have it: half of the points each."""
+    """A piece twice: with the very same points, or with half of them each, as two scans of it would have it."""
     points, normals = _some_piece(example, rng)
     order = rng.permutation(len(points))
-    first, second = order[::2], order[1::2]
+    first, second = (order[::2], order[1::2]) if rng.random() < 0.5 else (order, order)
     return _apart(f"copies-{example.name}", (points[first], normals[first]), (points[second], normals[second]))
 
 

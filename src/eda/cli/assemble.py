@@ -155,13 +155,14 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool) -> None:
     best, console = assembly.best, Console()
     placed = f"{int(best.placed.sum())} of {len(best.placed)} pieces placed"
     console.print(f"{placed}, probability {best.probability:.0%}, in {assembly.seconds:.1f} s")
+    console.print(escape(str(assembly.verdict)))
     console.print(f"model {escape(assembly.model)} ({escape(assembly.why)})")
     for note in assembly.notes:
         console.print(note)
     table = Table("piece", "confidence", "touches")
     for i, name in enumerate(assembly.names):
         touching = ", ".join(escape(assembly.names[j]) for j in (-best.joints[i]).argsort() if best.joints[i, j] > 0)
-        table.add_row(escape(name), _confidence(assembly, i), touching)
+        table.add_row(escape(name), _confidence(assembly, i), best.why_unplaced(i) or touching)
     console.print(table)
     if in_place and best.placed.sum() > 1:
         degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))

@@ -34,9 +34,10 @@ class FractureConfidence:
                 )
 
     def estimate(self, stats: AssemblyStats) -> Probabilities:
-        """The three calibrations, each on its own."""
-        of = Features(stats)
-        return Probabilities(self.joint(of.joints()), self.piece(of.pieces()), self.assembly(of.assemblies()))
+        """The three calibrations, which take for granted that the pieces are broken, times how likely that is."""
+        of, broken = Features(stats), self.kind(kind_features(stats.evidence))
+        likely = self.joint(of.joints()), self.piece(of.pieces()), self.assembly(of.assemblies())
+        return Probabilities(*(broken * values for values in likely))
 
     def knows(self, evidence: Evidence) -> bool:
         """Whether the pieces look broken, and in no way unlike those that the calibrations were fitted to."""

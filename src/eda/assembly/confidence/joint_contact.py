@@ -19,6 +19,8 @@ WIDEST_GAP = 2.0  # spacings: what is wider counts like this
 LOOSEST = 1e-5  # the stiffness that counts as none
 # Normals from which two surfaces look the same way, and how close they must be (in spacings) to be one and the same.
 ALIKE, COINCIDENT = 0.7, 0.3
+# What is measured where nothing touches: gap, likeness to a break, log of the stiffness, coincidence.
+NO_CONTACT = np.array([WIDEST_GAP, -1.0, np.log(LOOSEST), 0.0])
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def measure_contact(piece: Fragment, other: Fragment, relative: np.ndarray, spac
     coincident = max(side.coincident for side in both)
     sides = [side for side in both if len(side.gap) >= LEAST_CONTACTS]
     if not sides:
-        return np.array([WIDEST_GAP, -1.0, np.log(LOOSEST), coincident])
+        return np.array([*NO_CONTACT[:3], coincident])
     widest = max(sides, key=lambda side: len(side.gap))
     return np.array(
         [

@@ -106,9 +106,9 @@ def _report_pieces(pieces: Sequence[InputPiece]) -> list[ReportPiece]:
 
 
 def _note(assembly: Assembly) -> str:
-    """What must not be missed, in words."""
+    """The verdict and what else must not be missed, in words."""
     drawn = ["The pieces are drawn side by side."] if assembly.is_empty else []
-    return " ".join([*assembly.notes, *drawn])
+    return " ".join([str(assembly.verdict), *assembly.notes, *drawn])
 
 
 def _facts(assembly: Assembly) -> dict[str, str]:
