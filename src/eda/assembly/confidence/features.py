@@ -10,21 +10,19 @@ from functools import cached_property
 
 import numpy as np
 
-from eda.assembly.confidence.joint_contact import NO_CONTACT, measure_contact
+from eda.assembly.confidence.joint_gap import WIDEST, joint_gap
 from eda.assembly.confidence.stats import AssemblyStats
 from eda.assembly.contact.evidence import Evidence
 from eda.registration.rigid import relative_poses
 
 # Of a piece: the worst one of an assembly counts.
-BAD_IF_SMALL, BAD_IF_LARGE = ("gain", "contacts", "used", "likeness", "stiffness"), ("gap", "coincidence")
+BAD_IF_SMALL, BAD_IF_LARGE = ("gain", "contacts", "used"), ("gap",)
 FEATURES = {
-    "joint": ("quality", "contacts", "used", "worse piece", "score", "margin", "support", "gap", "likeness",
-              "stiffness", "coincidence"),
-    "piece": ("gain", "quality", "contacts", "used", "score", "margin", "support", "placed", "gap", "likeness",
-              "stiffness", "coincidence"),
+    "joint": ("quality", "contacts", "used", "worse piece", "score", "margin", "support", "gap"),
+    "piece": ("gain", "quality", "contacts", "used", "score", "margin", "support", "placed", "gap"),
     "assembly": ("score", "support", "margin", *BAD_IF_SMALL, *BAD_IF_LARGE, "pieces"),
     "kind": ("broken", "doubtful"),
-}  # fmt: skip
+}
 
 ON_BREAK = 0.5  # the probability from which a point counts as on a break
 DOUBTFUL = (0.1, 0.9)  # and those between which a detector that knows such breaks seldom is
@@ -43,22 +41,19 @@ class Features:
         contacts = np.log1p(scores.good + scores.good.swapaxes(1, 2))
         worse = np.minimum(scores.pieces[:, :, None], scores.pieces[:, None])
         whole = (np.broadcast_to(v[:, None, None], worse.shape) for v in (scores.score, self.stats.margin))
-        columns = [self._quality, contacts, self._used, worse, *whole, self.stats.support]
-        return np.stack([*columns, *np.moveaxis(self._contact, -1, 0)], axis=-1)
+        return np.stack([self._quality, contacts, self._used, worse, *whole, self.stats.support, self._gap], axis=-1)
 
     def pieces(self) -> np.ndarray:
         """(K, N, F); of a piece's joints the best counts, which is that of the highest quality."""
         scores, placed = self.stats.scores, self.stats.placed
         best = self._quality.argmax(axis=2)[:, :, None]
-        of_joints = (self.stats.support, self._quality)
-        support, quality = (np.take_along_axis(values, best, 2)[:, :, 0] for values in of_joints)
-        contact = np.take_along_axis(self._contact, best[..., None], 2)[:, :, 0]
+        of_joints = (self.stats.support, self._quality, self._gap)
+        support, quality, gap = (np.take_along_axis(values, best, 2)[:, :, 0] for values in of_joints)
         good = scores.good.sum(axis=2)
         used = (good / self.stats.evidence.masses).clip(max=1)
         whole = (scores.score, self.stats.margin, placed.mean(axis=1))
         score, margin, share = (np.broadcast_to(values[:, None], placed.shape) for values in whole)
-        columns = [scores.pieces, quality, np.log1p(good), used, score, margin, support, share]
-        return np.stack([*columns, *np.moveaxis(contact, -1, 0)], axis=-1)
+        return np.stack([scores.pieces, quality, np.log1p(good), used, score, margin, support, share, gap], axis=-1)
 
     def assemblies(self) -> np.ndarray:
         """(K, F); what is of pieces is that of the worst."""
@@ -84,16 +79,16 @@ class Features:
         return np.minimum(used, used.swapaxes(1, 2))
 
     @cached_property
-    def _contact(self) -> np.ndarray:
-        """(K, N, N, 4) what is measured where two pieces touch."""
+    def _gap(self) -> np.ndarray:
+        """(K, N, N) how far joints are open."""
         stats, evidence = self.stats, self.stats.evidence
-        found = np.tile(NO_CONTACT, (*stats.scores.good.shape, 1))
+        gap = np.full(stats.scores.good.shape, WIDEST)
         for i, j in evidence.pairs:
             both = evidence.fragments[i], evidence.fragments[j]
             for k in np.flatnonzero(stats.touching[:, i, j]):
                 relative = relative_poses(stats.poses[[k]], (i, j))[0]
-                found[k, i, j] = found[k, j, i] = measure_contact(*both, relative, evidence.spacing)
-        return found
+                gap[k, i, j] = gap[k, j, i] = joint_gap(*both, relative, evidence.spacing)
+        return gap
 
 
 def kind_features(evidence: Evidence) -> np.ndarray:
