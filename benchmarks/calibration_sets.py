@@ -45,9 +45,10 @@ class Puzzles:
                 yield name, number, ScatteredPuzzle.of(self._make(name, number, seed), seed[0], number)
 
     def _make(self, name: str, number: int, seed: tuple[int, int]) -> Example:
-        rng, source = np.random.default_rng(seed), self.sources[number % len(self.sources)]
+        rng = np.random.default_rng(seed)
         if name == "parts":
             return parts(rng, number)
+        source = self.sources[number % len(self.sources)]
         count = -(-round(self.share * SETS[name]) // len(self.sources))
         index = even_indices(len(source), count)[(number // len(self.sources)) % len(source)]
         example, other = source[index], source[(index + len(source) // 2) % len(source)]
