@@ -102,6 +102,11 @@ def kind_features(evidence: Evidence) -> np.ndarray:
     return np.array([np.mean(broken), np.mean(doubtful)])
 
 
+def breaks_are_known(evidence: Evidence) -> bool:
+    """Whether anything has looked for breaks: otherwise a break is as likely everywhere."""
+    return any(np.ptp(fragment.break_probability) > 0 for fragment in evidence.fragments)
+
+
 def mean_support(support: np.ndarray, placed: np.ndarray) -> np.ndarray:
     """(K,) of (K, N, N), over the pairs of pieces placed (K, N)."""
     count = placed.sum(axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eda.assembly.confidence.features import FEATURES, Features, kind_features
+from eda.assembly.confidence.features import FEATURES, Features, breaks_are_known, kind_features
 from eda.assembly.confidence.stats import AssemblyStats, Probabilities
 from eda.assembly.contact.evidence import Evidence
 from eda.calibration import Calibration
@@ -35,11 +35,15 @@ class FractureConfidence:
 
     def estimate(self, stats: AssemblyStats) -> Probabilities:
         """The three calibrations, which take for granted that the pieces are broken, times how likely that is."""
-        of, broken = Features(stats), self.kind(kind_features(stats.evidence))
+        of, broken = Features(stats), self._broken(stats.evidence)
         likely = self.joint(of.joints()), self.piece(of.pieces()), self.assembly(of.assemblies())
         return Probabilities(*(broken * values for values in likely))
 
     def knows(self, evidence: Evidence) -> bool:
         """Whether the pieces look broken, and in no way unlike those that the calibrations were fitted to."""
-        features = kind_features(evidence)
-        return bool(self.kind(features) >= LEAST_KIN and self.kind.unlikeness(features) <= MOST_UNLIKE)
+        unlikeness = float(self.kind.unlikeness(kind_features(evidence)))
+        return self._broken(evidence) >= LEAST_KIN and (unlikeness <= MOST_UNLIKE or not breaks_are_known(evidence))
+
+    def _broken(self, evidence: Evidence) -> float:
+        """How likely the pieces are those of a broken object; certain where no network has looked for breaks."""
+        return float(self.kind(kind_features(evidence))) if breaks_are_known(evidence) else 1.0
