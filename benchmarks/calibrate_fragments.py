@@ -25,6 +25,7 @@ from eda.assembly import AssembleConfig
 from eda.assembly.confidence import AssemblyStats, Probabilities
 from eda.assembly.confidence.features import FEATURES, Features, kind_features
 from eda.assembly.contact.evidence import Evidence
+from eda.atomic import write_atomically
 from eda.calibration import Calibration, calibrate, write_calibrations
 from eda.data import open_examples
 from eda.evaluate import PROTOCOLS, AssemblerAnswers
@@ -93,6 +94,8 @@ def resumed(options: argparse.Namespace) -> list[Row]:
     """The rows of all puzzles; those in the file of an earlier run are taken from there."""
     torch.set_num_threads(1)
     rows = read(options.json) if options.json and options.json.exists() else []
+    if options.json:  # without a line that was cut short
+        write_atomically(options.json, "".join(json.dumps(row) + "\n" for row in rows).encode())
     done = {(row["set"], row["number"]) for row in rows}
     puzzles = Puzzles([open_examples(data) for data in options.data or [DATA]], options.sets, options.share)
     for row in measure(puzzles, Eda.load(options.model), done):
