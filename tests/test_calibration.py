@@ -6,11 +6,12 @@ from support.lumpy_shapes import TINY
 from support.model_files import NAME, header, written
 
 from eda import Eda, InputError, load
+from eda.assembly.confidence.features import FEATURES
 from eda.calibration import Calibration, calibrate, read_calibrations, write_calibrations
 from eda.metrics import expected_calibration_error
 from eda.weights import SHIPPED
 
-ONE = {"joint": Calibration((0.5, -2.0), 1.0, "two joints")}
+ONE = {"joint": Calibration((0.5, -2.0), 1.0, "two joints", (0.0, 1.0), (1.0, 4.0))}
 
 
 def test_calibration_recovers_the_odds_it_was_drawn_from():
@@ -44,6 +45,16 @@ def test_calibration_refuses_what_does_not_fit():
         expected_calibration_error(np.zeros(3), np.zeros(4))
 
 
+def test_unlikeness_counts_how_far_outside_the_usual_the_worst_feature_lies():
+    rng = np.random.default_rng(0)
+    features = np.vstack([rng.uniform([0, 10], [1, 30], (5000, 2)), [[50.0, -50.0]] * 20])
+    usual = np.arange(len(features)) < 5000
+    fitted = calibrate(features, rng.random(len(features)) < 0.5, fitted="", usual=usual)
+    asked = np.array([[0.5, 20], [0.05, 29], [2.0, 20], [0.5, 0], [2.0, 0], [0.5, 60]])
+    np.testing.assert_allclose(fitted.unlikeness(asked), [0, 0, 1, 0.5, 1, 1.5], atol=0.03)
+    assert calibrate(features, usual, fitted="").unlikeness(asked).tolist() == [0] * 6, "where it is not known"
+
+
 # -- in a model file -------------------------------------------------------------------------------------------------
 
 
@@ -74,6 +85,8 @@ def test_calibrations_are_put_into_a_model_file_and_leave_the_weights_alone(tmp_
         '{"joint": {}}',
         '{"joint": {"weights": [1, "a"], "bias": 0, "fitted": ""}}',
         '{"joint": {"weights": [1, NaN], "bias": 0, "fitted": ""}}',
+        '{"joint": {"weights": [1, 2], "bias": 0, "fitted": "", "low": [0], "high": [1]}}',
+        '{"joint": {"weights": [1], "bias": 0, "fitted": "", "low": [0], "high": [Infinity]}}',
     ],
 )
 def test_a_damaged_calibration_is_an_input_error(tmp_path, entry):
@@ -95,5 +108,5 @@ def test_the_models_that_ship_know_their_regime_and_are_calibrated(shipped):
     model = load(shipped.name)
     assert model.config.regime == shipped.regime
     assert model.calibrations is not None
-    sizes = {"fracture": {"joint": 6, "piece": 5, "assembly": 3}, "scan": {"joint": 12}}
+    sizes = {"fracture": {kind: len(names) for kind, names in FEATURES.items()}, "scan": {"joint": 12}}
     assert {kind: len(one.weights) for kind, one in model.calibrations.items()} == sizes[shipped.regime]

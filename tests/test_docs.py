@@ -27,7 +27,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.splitlines()[0])
 def test_the_page_on_assembling_can_be_copied(snippet, small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pieces = stone(2, 400)
+    pieces = stone(2, 1500)
     given = {
         "clouds": pieces.clouds(),
         "normals": None,

@@ -23,6 +23,8 @@ from eda.regime import Regime
 from eda.weights import shipped_for
 
 _ENTRY = "calibration"  # of a model file's header
+# The quantiles within which features are usual, and the least width of a range.
+USUAL, NARROWEST = (0.005, 0.995), 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,35 @@ class Calibration:
     weights: tuple[float, ...]  # (F,), in the order of the features
     bias: float
     fitted: str  # to what data
+    low: tuple[float, ...] = ()  # (F,) the least that was usual in that data; empty: not known
+    high: tuple[float, ...] = ()  # (F,) and the most
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """The probabilities (...) of features (..., F)."""
         return expit(features @ np.array(self.weights) + self.bias)
 
+    def unlikeness(self, features: np.ndarray) -> np.ndarray:
+        """How far features (..., F) lie outside of what was usual, in widths of that, for the worst of them. -> (...)
+
+        0 within, and where it is not known what was usual.
+        """
+        if not self.low:
+            return np.zeros(features.shape[:-1])
+        low, high = np.array(self.low), np.array(self.high)
+        outside = np.maximum(low - features, features - high) / np.maximum(high - low, NARROWEST)
+        return outside.max(axis=-1).clip(min=0)
+
 
 Calibrations = Mapping[str, Calibration]  # by what the probability is of: "joint", "piece", "assembly"
 
 
-def calibrate(features: np.ndarray, right: np.ndarray, *, fitted: str, ridge: float = 1e-2) -> Calibration:
+def calibrate(
+    features: np.ndarray, right: np.ndarray, *, fitted: str, ridge: float = 1e-2, usual: np.ndarray | None = None
+) -> Calibration:
     """The calibration that fits features (M, F) of assemblies that are right or not (M,), by Newton's method.
 
-    The ridge, on standardised features, keeps the weights finite where right and wrong separate.
+    The ridge, on standardised features, keeps the weights finite where right and wrong separate. `usual` (M,) bool are
+    the rows whose features the calibration is to know as usual; None: it does not know.
     """
     if features.ndim != 2 or features.shape[:1] != np.shape(right) or len(right) < 2:
         raise InputError(f"features must be (M, F) and labels (M,) with M > 1, got {features.shape}, {np.shape(right)}")
@@ -58,7 +76,8 @@ def calibrate(features: np.ndarray, right: np.ndarray, *, fitted: str, ridge: fl
         curvature = (rows * (probability * (1 - probability))[:, None]).T @ rows + penalty
         weights = weights - np.linalg.solve(curvature, slope)
     plain = weights[:-1] / spread
-    return Calibration(tuple(plain.tolist()), float(weights[-1] - plain @ mean), fitted)
+    low, high = ((), ()) if usual is None else np.quantile(features[usual], USUAL, axis=0).tolist()
+    return Calibration(tuple(plain.tolist()), float(weights[-1] - plain @ mean), fitted, tuple(low), tuple(high))
 
 
 # -- in a model file ---------------------------------------------------------------------------------------------------
@@ -99,8 +118,11 @@ def calibrations_from(values: Any, path: Path) -> Calibrations | None:
         ) from error
 
 
-def _calibration(weights: Any, bias: Any, fitted: Any) -> Calibration:
-    numbers = [*weights, bias]
+def _calibration(weights: Any, bias: Any, fitted: Any, low: Any = (), high: Any = ()) -> Calibration:
+    numbers = [*weights, bias, *low, *high]
     if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
-        raise ValueError("weights and bias must be finite numbers")
-    return Calibration(tuple(map(float, weights)), float(bias), str(fitted))
+        raise ValueError("weights, bias and ranges must be finite numbers")
+    if not len(low) == len(high) or len(low) not in (0, len(weights)):
+        raise ValueError(f"{len(low)} and {len(high)} ends of ranges for {len(weights)} weights")
+    per_feature = [tuple(map(float, values)) for values in (weights, low, high)]
+    return Calibration(per_feature[0], float(bias), str(fitted), *per_feature[1:])

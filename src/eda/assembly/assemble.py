@@ -279,6 +279,7 @@ class PreparedPieces:
             seconds=budget.elapsed,
             stopped=budget.exhausted,
             calibrated=self.model is None or self.model.calibrations is not None,
+            known=self.regime.confidence.knows(self.evidence),
         )
 
     def _why(self) -> str:

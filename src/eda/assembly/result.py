@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from eda.assembly.inputs.clouds import Clouds
+from eda.assembly.verdict import Observed, Verdict
 from eda.errors import InputError
 from eda.lie import SE3
 from eda.metrics import pairwise_errors
@@ -39,6 +40,7 @@ class Alternative:
     joints: np.ndarray  # (N, N) confidence in every joint, 0 where two pieces do not touch
     count: int = 1  # how many assemblies of this shape were found
     support: float = 0.0  # the share of samples that have its joints, roughly
+    rejected: np.ndarray | None = None  # (N,) how likely its place was that an unplaced piece was denied; 0: none found
 
     def __post_init__(self) -> None:
         count = len(self.poses)
@@ -65,6 +67,13 @@ class Alternative:
         """The pieces that fit nowhere."""
         return np.flatnonzero(~self.placed).tolist()
 
+    def why_unplaced(self, piece: int) -> str | None:
+        """The reason why a piece has no place; None if it has one."""
+        if self.placed[piece]:
+            return None
+        likely = 0.0 if self.rejected is None else self.rejected[piece]
+        return f"left out: its best place is {likely:.0%} likely" if likely > 0 else "no place was found where it holds"
+
     @property
     def contacts(self) -> list[tuple[int, int, float]]:
         """The pairs of pieces i < j that touch, each with the confidence in its joint."""
@@ -85,6 +94,7 @@ class Alternative:
                     "placed": bool(self.placed[i]),
                     "confidence": round(float(self.confidence[i]), 6),
                     "pose": self.poses[i].tolist() if self.placed[i] else None,
+                    "why_unplaced": self.why_unplaced(i),
                 }
                 for i, name in enumerate(names)
             ],
@@ -121,6 +131,7 @@ class Assembly:
     seconds: float
     stopped: bool  # at the time limit, before all was tried
     calibrated: bool = True  # False: the probabilities were calibrated for another model
+    known: bool = True  # False: the pieces are unlike those that the probabilities were calibrated on
 
     @property
     def best(self) -> Alternative:
@@ -133,6 +144,28 @@ class Assembly:
         looked_for = np.ones(len(self.names), dtype=bool)
         looked_for[list(self.pinned)] = False
         return bool(looked_for.any()) and not bool((self.best.placed & looked_for).any())
+
+    @property
+    def verdict(self) -> Verdict:
+        """In words, whether the best alternative is right, and what to try."""
+        observed = Observed(
+            probability=self.best.probability,
+            empty=self.is_empty,
+            unplaced=len(self.best.unplaced),
+            weakest=self._weakest,
+            trusted=self.calibrated,
+            known=self.known,
+            stopped=self.stopped,
+            samples=int(self.settings.get("samples", 0)),
+        )
+        return Verdict.of(observed)
+
+    @property
+    def _weakest(self) -> str | None:
+        """The name of the piece placed that is least likely right, of more than two; None if all are alike."""
+        confidence = np.where(self.best.placed, self.best.confidence, np.inf)
+        differ = self.best.placed.sum() > 2 and np.ptp(confidence[self.best.placed]) > 0
+        return self.names[int(confidence.argmin())] if differ else None
 
     @property
     def notes(self) -> list[str]:
@@ -186,6 +219,7 @@ class Assembly:
             "model": self.model,
             "why": self.why,
             "calibrated": self.calibrated,
+            "verdict": self.verdict.as_dict(),
             "settings": self.settings,
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,

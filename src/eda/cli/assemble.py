@@ -168,13 +168,14 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool, refused: lis
     best, console = assembly.best, Console()
     placed = f"{int(best.placed.sum())} of {len(best.placed)} pieces placed"
     console.print(f"{placed}, probability {best.probability:.0%}, in {assembly.seconds:.1f} s")
+    console.print(escape(str(assembly.verdict)))
     console.print(f"model {escape(assembly.model)} ({escape(assembly.why)})")
     for note in assembly.notes:
         console.print(note)
     table = Table("piece", "confidence", "touches")
     for i, name in enumerate(assembly.names):
         touching = ", ".join(escape(assembly.names[j]) for j in (-best.joints[i]).argsort() if best.joints[i, j] > 0)
-        table.add_row(escape(name), _confidence(assembly, i), touching)
+        table.add_row(escape(name), _confidence(assembly, i), best.why_unplaced(i) or touching)
     for name in refused:
         table.add_row(escape(name), "left out", "")
     console.print(table)

@@ -14,13 +14,14 @@ from eda.assembly import AssembleConfig, assemble
 from eda.evaluate.answers import Answer, Confidence
 from eda.evaluate.scatter import ScatteredPuzzle
 from eda.lie import SE3
+from eda.model import Eda
 
 
 @dataclass(frozen=True)
 class AssemblerAnswers:
     """The best assembly of `eda.assemble`. With `anchored`, the largest piece is pinned at its true place."""
 
-    model: str | None = None  # a name, a file or "none"; None: chosen by the pieces of each puzzle
+    model: Eda | str | None = None  # or a name, a file or "none"; None: chosen by the pieces of each puzzle
     config: AssembleConfig = field(default_factory=AssembleConfig)
     device: str = "cpu"
     anchored: bool = False
@@ -29,7 +30,8 @@ class AssemblerAnswers:
         """How hard the assembler tries, and the model that it is told to use."""
         settings = self.config.as_dict()
         seed = settings.pop("seed")
-        return {"assembler": {"model": self.model or "chosen by the pieces", **settings}, "seed": seed}
+        model = "a model of your own" if isinstance(self.model, Eda) else self.model or "chosen by the pieces"
+        return {"assembler": {"model": model, **settings}, "seed": seed}
 
     def answers(self, puzzles: Iterable[ScatteredPuzzle]) -> Iterator[Answer]:
         """One puzzle after the other."""

@@ -67,14 +67,11 @@ def pairs_right(protocol: Protocol, predicted: SE3, solution: SE3, size: float) 
     return (degrees < FRAGMENT_DEGREES) & (distance < FRAGMENT_DISTANCE * size)
 
 
-def pieces_right(
-    protocol: Protocol, predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray, size: float
-) -> np.ndarray:
-    """(M,) the pieces in their place, when the assembly is laid onto the placed piece for which these are most."""
-    if not protocol.scans:
-        return pieces_in_place(predicted, solution, clouds, placed, size)
-    right = pairs_right(protocol, predicted, solution, size) & placed & placed[:, None]
-    return right[right.sum(axis=1).argmax()]
+def body_of(right: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """(M,) the pieces of the largest group that lies rightly to one of them, as pairs (M, M) say. One is no group."""
+    joined = (right | np.eye(len(placed), dtype=bool)) & placed & placed[:, None]
+    body = joined[joined.sum(axis=1).argmax()]
+    return body if body.sum() > 1 else np.zeros_like(body)
 
 
 def size_of(clouds: Clouds) -> float:

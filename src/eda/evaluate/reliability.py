@@ -1,11 +1,12 @@
 """Whether the probabilities of a system come true: every claim it makes, and whether it is right.
 
     joint      two pieces that touch lie rightly to each other
-    piece      a placed piece is in its place
-    assembly   all placed pieces lie rightly to each other
+    piece      a placed piece belongs to the body, the largest group of at least two that lie rightly to one of them
+    assembly   all placed pieces do
 
-What is right is said by the protocol (`pairs_right`, `pieces_right`). A claim about a foreign piece is wrong. Where
-nothing is placed, nothing is claimed.
+So an assembly is right just if all its pieces are, and two pieces are right just if their joint is. Which pairs lie
+rightly is said by the protocol (`pairs_right`). A claim about a foreign piece is wrong. Where nothing is placed,
+nothing is claimed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eda.evaluate.answers import Answer
-from eda.evaluate.protocols import Protocol, pairs_right, pieces_right, size_of
+from eda.evaluate.protocols import Protocol, body_of, pairs_right, size_of
 from eda.metrics import brier_score, expected_calibration_error, reliability_bins
 
 Claims = dict[str, list[tuple[float, bool]]]  # kind -> probability, right
@@ -29,28 +30,26 @@ def claims_of(answer: Answer, protocol: Protocol) -> Claims:
     confidence, placed = answer.confidence, answer.placed
     assert confidence is not None
     assert placed is not None
-    is_placed, own = placed[0, 0], answer.puzzle.own.numpy()
-    pairs, pieces = _right(answer, protocol, own, is_placed)
+    is_placed = placed[0, 0]
+    pairs = _pairs_right(answer, protocol)
+    pieces = body_of(pairs, is_placed)
     rows = np.flatnonzero(is_placed)
     joints = np.argwhere(np.triu(confidence.joints, 1) > 0)
-    whole = [(float(confidence.whole), bool(pairs[np.ix_(rows, rows)].all()))] if len(rows) else []
     return {
-        "assembly": whole,
+        "assembly": [(float(confidence.whole), bool(pieces[rows].all()))] if len(rows) else [],
         "piece": [(float(confidence.pieces[i]), bool(pieces[i])) for i in rows],
         "joint": [(float(confidence.joints[i, j]), bool(pairs[i, j])) for i, j in joints],
     }
 
 
-def _right(answer: Answer, protocol: Protocol, own: np.ndarray, is_placed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, N) which pairs and (N,) which pieces are right; foreign ones never are."""
-    poses, solution, clouds = answer.poses[0, 0], answer.puzzle.solution, answer.puzzle.clouds()
-    ours = [clouds[i] for i in own]
-    size = size_of(ours)
+def _pairs_right(answer: Answer, protocol: Protocol) -> np.ndarray:
+    """(N, N) which pairs are right; those with a foreign piece never are."""
+    own, puzzle = answer.puzzle.own.numpy(), answer.puzzle
+    clouds = puzzle.clouds()
     pairs = np.zeros((len(clouds), len(clouds)), dtype=bool)
-    pairs[np.ix_(own, own)] = pairs_right(protocol, poses[own], solution[own], size)
-    pieces = np.zeros(len(clouds), dtype=bool)
-    pieces[own] = pieces_right(protocol, poses[own], solution[own], ours, is_placed[own], size)
-    return pairs, pieces
+    size = size_of([clouds[i] for i in own])
+    pairs[np.ix_(own, own)] = pairs_right(protocol, answer.poses[0, 0][own], puzzle.solution[own], size)
+    return pairs
 
 
 def pool_claims(every: Iterable[Claims]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

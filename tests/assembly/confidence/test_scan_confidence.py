@@ -18,7 +18,9 @@ def stats_of(joints: dict[tuple[int, int], float], placed: list[bool], pinned: l
         good[0, i, j] = good[0, j, i] = likely
     nothing = np.zeros_like(good)
     scores = AssemblyScores(good, nothing, nothing, nothing, good, good, good.sum(axis=2), good.sum(axis=(1, 2)))
-    return AssemblyStats(EVIDENCE, scores, np.array([placed]), np.array(pinned), np.zeros(1), nothing)
+    return AssemblyStats(
+        EVIDENCE, np.zeros((1, 4, 4, 4)), scores, np.array([placed]), np.array(pinned), np.zeros(1), nothing
+    )
 
 
 ALL, NONE = [True] * 4, [False] * 4

@@ -1,10 +1,10 @@
 """From samples to a ranked list: pooling, docking, what fits nowhere, and confidence."""
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.believers import Believer
 from support.quick_search import DENSITY, QUICK, SAMPLED
 from support.rigid_motions import random_motion_of_size
 from support.sliced_block import disturbed, errors, slices, taken_apart
@@ -17,14 +17,10 @@ from eda.assembly import (
     RankConfig,
     rank,
     refine,
-    regime_of,
     score_assemblies,
 )
 from eda.assembly.search.rank import DOUBT
 from eda.budget import Budget, Stage
-from eda.calibration import Calibration
-
-CONFIDENCE = regime_of("fracture").confidence
 
 
 def solved(candidate: Alternative, true: np.ndarray) -> bool:
@@ -192,26 +188,16 @@ def test_a_single_sample_does_not_support_itself():
 def test_probabilities_of_assemblies_that_contradict_each_other_leave_room_for_all():
     evidence, true = taken_apart(slices(3, DENSITY))
     samples = np.stack([true, *(disturbed(true, 8, 0.12, seed) for seed in range(5))])
-    sure = Calibration((0.0, 0.0, 0.0), 1.0, "everything is likely")
-    found = rank(
-        evidence,
-        samples,
-        RankConfig(refine=False, confidence=replace(CONFIDENCE, assembly=sure, piece=Calibration((0.0,) * 5, 9.0, ""))),
-    )
+    found = rank(evidence, samples, RankConfig(refine=False, confidence=Believer(whole=0.7)))
     touching = [one for one in found if one.confidence.min() > 0]  # all place all pieces, each in another way
-    likely = 1 / (1 + np.exp(-1))
-    assert [one.probability for one in touching[:3]] == pytest.approx([likely, 1 - likely, 0])
+    assert [one.probability for one in touching[:3]] == pytest.approx([0.7, 0.3, 0])
 
 
 def test_an_assembly_is_no_likelier_than_its_least_sure_piece():
     evidence, true = taken_apart(slices(3, DENSITY))
-    certain = Calibration((0.0, 0.0, 0.0), 9.0, "")
-    best = rank(
-        evidence,
-        disturbed(true, 3, 0.02)[None],
-        RankConfig(refine=False, confidence=replace(CONFIDENCE, assembly=certain)),
-    )[0]
-    assert best.probability == pytest.approx(best.confidence.min())
+    unsure = RankConfig(refine=False, confidence=Believer(pieces=(0.9, 0.6, 0.8)))
+    best = rank(evidence, disturbed(true, 3, 0.02)[None], unsure)[0]
+    assert best.probability == pytest.approx(best.confidence.min()) == 0.6
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 4), (1, 3, 4, 4), (1, 2, 3, 4)])

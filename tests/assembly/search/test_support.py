@@ -1,6 +1,9 @@
 """Which pieces of an assembly are supported, and which of them are connected."""
 
+from dataclasses import replace
+
 import numpy as np
+from support.believers import Believer
 from support.quick_search import DENSITY, QUICK, SAMPLED
 from support.sliced_block import slices, taken_apart
 
@@ -39,6 +42,6 @@ def test_two_parts_between_which_nothing_holds_are_not_one_assembly():
         [False, False, True, True]
     ]
     for config in (SAMPLED, QUICK):
-        assert rank(evidence, apart[None], config)[0].placed.sum() == 2
+        assert rank(evidence, apart[None], replace(config, confidence=Believer()))[0].placed.sum() == 2
     assert is_connected(evidence, both).all()
     assert not is_connected(evidence, Assemblies.of(evidence, apart[None], np.ones((1, 4), dtype=bool))).any()

@@ -2,6 +2,6 @@
 
 from eda.assembly.confidence.fracture_confidence import FractureConfidence
 from eda.assembly.confidence.scan_confidence import ScanConfidence
-from eda.assembly.confidence.stats import AssemblyStats, ConfidenceEstimator
+from eda.assembly.confidence.stats import AssemblyStats, ConfidenceEstimator, Probabilities
 
-__all__ = ["AssemblyStats", "ConfidenceEstimator", "FractureConfidence", "ScanConfidence"]
+__all__ = ["AssemblyStats", "ConfidenceEstimator", "FractureConfidence", "Probabilities", "ScanConfidence"]

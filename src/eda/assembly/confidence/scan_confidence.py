@@ -5,11 +5,20 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from eda.assembly.confidence.stats import AssemblyStats
+from eda.assembly.confidence.stats import AssemblyStats, Probabilities
+from eda.assembly.contact.evidence import Evidence
 
 
 class ScanConfidence:
     """A piece is as likely right as the likeliest of its joints; an assembly, as the joints that connect it."""
+
+    def estimate(self, stats: AssemblyStats) -> Probabilities:
+        """All from the same joints."""
+        return Probabilities(self.joints(stats), self.pieces(stats), self.assemblies(stats))
+
+    def knows(self, evidence: Evidence) -> bool:
+        """It cannot tell, so it does not say that it does not."""
+        return True
 
     def joints(self, stats: AssemblyStats) -> np.ndarray:
         """(K, N, N)."""

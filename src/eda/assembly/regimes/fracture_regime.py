@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eda.assembly.confidence import ConfidenceEstimator, FractureConfidence
+from eda.assembly.confidence.features import FEATURES
 from eda.assembly.contact.fracture_contact import FractureContact
 from eda.assembly.contact.rules import ContactRules
 from eda.assembly.proposals import Docking, FlowSamples, Proposer
@@ -21,9 +22,7 @@ class FractureRegime:
 
     def __init__(self, calibrations: Calibrations) -> None:
         self.contact: ContactRules = FractureContact()
-        self.confidence: ConfidenceEstimator = FractureConfidence(
-            joint=calibrations["joint"], piece=calibrations["piece"], assembly=calibrations["assembly"]
-        )
+        self.confidence: ConfidenceEstimator = FractureConfidence(**{name: calibrations[name] for name in FEATURES})
 
     def proposers(self, docking: Docking | None) -> tuple[Proposer, ...]:
         """Samples, which are rough, and dockings."""

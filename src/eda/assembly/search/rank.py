@@ -8,10 +8,12 @@ In: evidence and sampled poses. Out: alternatives, the best first. Nothing here 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from eda.assembly.confidence import AssemblyStats
+from eda.assembly.confidence import AssemblyStats, ConfidenceEstimator, Probabilities
 from eda.assembly.confidence.features import mean_support
 from eda.assembly.contact.detail import Detail
 from eda.assembly.contact.evidence import Evidence
@@ -19,7 +21,8 @@ from eda.assembly.contact.score import score_assemblies
 from eda.assembly.proposals import Problem, Resample
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative
-from eda.assembly.search.assemblies import Assemblies, contradict, same_shape
+from eda.assembly.search.abstain import leave_out
+from eda.assembly.search.assemblies import Assemblies, contradict, is_same, same_shape
 from eda.assembly.search.candidates import find_assemblies
 from eda.assembly.search.merged_pieces import expand_assemblies, groups_of, merge_detail, merge_evidence
 from eda.assembly.search.rank_config import RankConfig
@@ -66,13 +69,13 @@ def rank(
         problem = Problem(merge_evidence(groups, evidence), samples[:, groups.first.numpy()], groups, anchor, merged, resample)
         found = find_assemblies(problem, regime, config, budget)
     budget.report(Stage.RANK, 1.0)
-    only_samples = len(samples) and not len(found) and (budget.exhausted or not config.refine)
+    only_samples = bool(len(samples) and not len(found) and (budget.exhausted or not config.refine))
     if only_samples:
         every = Assemblies.of(evidence, samples, np.ones(samples.shape[:2], dtype=bool))
     else:
         every = Assemblies.cat([expand_assemblies(groups, evidence, found), _fallback(evidence, first, groups)])
     pinned = np.isin(np.arange(len(evidence)), [i for group in rigid for i in group])
-    return _alternatives(evidence, every, samples, pinned, config, regime)
+    return _alternatives(evidence, every, samples, pinned, config, regime, abstain=not only_samples)
 
 
 def _fallback(evidence: Evidence, first: np.ndarray, groups: RigidGroups) -> Assemblies:
@@ -92,32 +95,80 @@ def _alternatives(
     pinned: np.ndarray,
     config: RankConfig,
     regime: AssemblyRegime,
+    *,
+    abstain: bool,
 ) -> list[Alternative]:
-    """The best distinct ones; `pinned` (N,) are pieces whose place is not in question."""
+    """The best distinct ones; `pinned` (N,) are pieces whose place is not in question.
+
+    If it may `abstain`, the best has no piece whose place is probably wrong.
+    """
     best, merit, counts = _distinct(evidence, every, samples, config)
-    support = sample_support(evidence, best, samples, config)
-    scores = score_assemblies(evidence, best.poses, best.placed)
-    stats = AssemblyStats(evidence, scores, best.placed, pinned, _margin(merit), support)
-    confidence = config.confidence or regime.confidence
-    joints = confidence.joints(stats) * (scores.good + scores.bad > 0)
-    joints = np.maximum(joints, joints.swapaxes(1, 2))
-    pieces = confidence.pieces(stats) * (joints > 0).any(axis=2)
-    least = np.where(best.placed & ~pinned, pieces, 1).min(axis=1)
-    probability = _consistent(evidence, best, np.minimum(confidence.assemblies(stats), least))
-    shares = mean_support(support, best.placed)
+    judge = _Judge(evidence, samples, pinned, config, config.confidence or regime.confidence)
+    ranked = _Ranked(best, _margin(merit), counts, np.zeros(best.placed.shape))
+    if abstain:
+        ranked = _without_doubtful(ranked, judge)
+    best, found = ranked.best, judge.believe(ranked.best, ranked.margin)
+    probability = _consistent(evidence, best, found.wholes)
+    shares = mean_support(sample_support(evidence, best, samples, config), best.placed)
     return [
         Alternative(
             poses=best.poses[k],
             placed=best.placed[k],
             score=float(best.score[k]),
             probability=float(probability[k]),
-            confidence=pieces[k],
-            joints=joints[k],
+            confidence=found.pieces[k],
+            joints=found.joints[k],
             count=count,
             support=float(shares[k]),
+            rejected=ranked.rejected[k],
         )
-        for k, count in enumerate(counts)
+        for k, count in enumerate(ranked.counts)
     ]
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What is believed of assemblies of the same pieces."""
+
+    evidence: Evidence
+    samples: np.ndarray  # (S, N, 4, 4)
+    pinned: np.ndarray  # (N,) bool
+    config: RankConfig
+    confidence: ConfidenceEstimator
+
+    def believe(self, every: Assemblies, margin: np.ndarray) -> Probabilities:
+        """How likely assemblies are right that beat the others by a margin (K,)."""
+        support = sample_support(self.evidence, every, self.samples, self.config)
+        scores = score_assemblies(self.evidence, every.poses, every.placed)
+        stats = AssemblyStats(self.evidence, every.poses, scores, every.placed, self.pinned, margin, support)
+        return self.confidence.estimate(stats).consistent(stats)
+
+
+class _Ranked(NamedTuple):
+    """K distinct assemblies, the best first."""
+
+    best: Assemblies
+    margin: np.ndarray  # (K,) by how much each beats the others
+    counts: list[int]  # K, how many of each shape there are
+    rejected: np.ndarray  # (K, N) how likely its place was that a piece was denied
+
+
+def _without_doubtful(ranked: _Ranked, judge: _Judge) -> _Ranked:
+    """The best without the pieces that are probably wrong, before what there was: as it was it is worth a look."""
+    first, margin = ranked.best[[0]], ranked.margin[:1]
+
+    def some(placed: np.ndarray) -> Assemblies:
+        return Assemblies.of(judge.evidence, first.poses, placed[None])
+
+    placed, rejected = leave_out(first.placed[0], judge.pinned, lambda placed: judge.believe(some(placed), margin))
+    best = Assemblies.cat([some(placed), ranked.best])
+    keep = [0, *(k for k in range(1, len(best)) if not is_same(judge.evidence, best, 0, k))]
+    return _Ranked(
+        best[keep],
+        np.append(margin, ranked.margin)[keep],
+        [[ranked.counts[0], *ranked.counts][k] for k in keep],
+        np.vstack([rejected, ranked.rejected])[keep],
+    )
 
 
 def _distinct(

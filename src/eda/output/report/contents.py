@@ -151,9 +151,9 @@ def _report_piece(piece: InputPiece, own: OwnColors | None, max_discs: int | Non
 
 
 def _note(assembly: Assembly) -> str:
-    """What must not be missed, in words."""
+    """The verdict and what else must not be missed, in words."""
     drawn = ["The pieces are drawn side by side."] if assembly.is_empty else []
-    return " ".join([*assembly.notes, *drawn])
+    return " ".join([str(assembly.verdict), *assembly.notes, *drawn])
 
 
 def _color_facts(own_colors: Sequence[OwnColors | None]) -> dict[str, str]:
