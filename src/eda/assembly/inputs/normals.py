@@ -1,12 +1,10 @@
-"""Normals: which way the surface faces that a cloud was taken from, and whether it is closed.
+"""Normals: which way the surface faces that a cloud was taken from.
 
 In: points of one piece, without normals. Out: unit normals that point outward, as far as the points tell. No rule here
 knows the axes, so a piece that is turned gets the same normals, turned.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,8 +18,6 @@ _ORIENTED_POINTS = 4000
 _NEIGHBORS, _SWEEPS = 10, 200
 # What is seen from a side counts little where hardly anything is, and as much as three neighbours where much is.
 _SEEN, _SEEN_WEIGHT = 0.05, 3.0
-# A point lies on a rim if its nearest points, seen along the normal, leave this much of the full turn empty.
-_RIM_POINTS, _RIM_DENSER, _RIM_NEIGHBORS, _RIM_GAP = 1000, 3, 12, np.deg2rad(130)
 
 
 def outward_normals(points: np.ndarray) -> np.ndarray:
@@ -75,9 +71,7 @@ def _nearest(points: np.ndarray, queries: np.ndarray, count: int) -> np.ndarray:
     return cKDTree(points).query(queries, np.arange(1, min(count, len(points)) + 1))[1]
 
 
-def _agreement(
-    points: np.ndarray, normals: np.ndarray, neighbors: np.ndarray, directions: np.ndarray
-) -> np.ndarray:
+def _agreement(points: np.ndarray, normals: np.ndarray, neighbors: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """(n, k) from -1 to 1, how well the directions (n, k, 3) of k neighbours agree with normals (n, 3).
 
     They agree fully if one circle meets both (König and Gumhold 2009), which holds across sharp edges and thin walls
@@ -87,23 +81,3 @@ def _agreement(
     along /= np.maximum(np.linalg.norm(along, axis=2, keepdims=True), np.finfo(float).tiny)
     mirrored = normals[:, None] - 2 * np.einsum("ni,nki->nk", normals, along)[..., None] * along
     return np.einsum("nki,nki->nk", mirrored, directions) ** 3
-
-
-def rim_share(points: np.ndarray, normals: np.ndarray) -> float:
-    """The share of points beside which the surface ends: near 0 for a closed one, more for what a scanner saw."""
-    rows = farthest_points(points, min(math.ceil(len(points) / _RIM_DENSER), _RIM_POINTS))
-    points, normals = points[rows], normals[rows]
-    _, index = cKDTree(points).query(points, min(_RIM_NEIGHBORS, len(points) - 1) + 1)
-    offset = points[index[:, 1:]] - points[:, None]
-    side = _any_tangent(normals)
-    other = np.cross(normals, side)
-    angle = np.sort(np.arctan2((offset * other[:, None]).sum(axis=2), (offset * side[:, None]).sum(axis=2)), axis=1)
-    gap = np.diff(angle, axis=1, append=angle[:, :1] + 2 * np.pi).max(axis=1)
-    return float((gap > _RIM_GAP).mean())
-
-
-def _any_tangent(normals: np.ndarray) -> np.ndarray:
-    """(n, 3) some unit vector across each normal; gaps between angles do not depend on which."""
-    axis = np.eye(3)[np.abs(normals).argmin(axis=1)]
-    across = np.cross(normals, axis)
-    return across / np.linalg.norm(across, axis=1, keepdims=True)

@@ -12,11 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
+from eda.cloud import farthest_points
+
 _LINES = 24  # spread evenly over all directions
 _NEAREST = 20  # discs that may stop a ray: those nearest to it, which bounds time and memory
 _RING = 6  # nearest points whose distance says how dense the piece is
 _REACH = 1.5  # radius of a disc, in spacings: wide enough to leave no gaps between points that lie at random
 _SKIN = 0.3  # spacings within which a disc belongs to the surface that the ray leaves
+_MOST_POINTS, _SEEN = 1500, 0.1  # by how many points a piece is judged, and what share of a side counts as seen
 
 
 class OpenShares(NamedTuple):
@@ -42,6 +45,12 @@ def open_shares(points: np.ndarray, normals: np.ndarray) -> OpenShares:
     weight = np.abs(cosine) / np.abs(cosine).sum(axis=1, keepdims=True)
     ahead, behind = np.where(cosine > 0, forward, backward), np.where(cosine > 0, backward, forward)
     return OpenShares((weight * ahead).sum(axis=1), (weight * behind).sum(axis=1))
+
+
+def two_sided_share(points: np.ndarray, normals: np.ndarray) -> float:
+    """The share of points that are seen from both sides: near 0 for a closed surface, more for what a scanner saw."""
+    rows = farthest_points(points, min(len(points), _MOST_POINTS))
+    return float((np.minimum(*open_shares(points[rows], normals[rows])) > _SEEN).mean())
 
 
 def _spacing(points: np.ndarray) -> np.ndarray:
