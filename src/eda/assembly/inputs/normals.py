@@ -16,13 +16,14 @@ from eda.cloud import estimate_normals, farthest_points
 # Points whose signs are found; the others follow their neighbours.
 _ORIENTED_POINTS = 4000
 _NEIGHBORS, _SWEEPS = 10, 200
+_SHARP_NEIGHBORS, _SHARP_ROUNDS = 24, 2
 # What is seen from a side counts little where hardly anything is, and as much as three neighbours where much is.
 _SEEN, _SEEN_WEIGHT = 0.05, 3.0
 
 
 def outward_normals(points: np.ndarray) -> np.ndarray:
     """Normals of a closed surface from its points alone. (n, 3) -> (n, 3), unit."""
-    return orient_outward(points, estimate_normals(points))
+    return _sharpen(points, orient_outward(points, estimate_normals(points)))
 
 
 def orient_outward(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
@@ -33,6 +34,18 @@ def orient_outward(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
     rows = farthest_points(points, min(len(points), _ORIENTED_POINTS))
     chosen = normals[rows] * _outward_signs(points[rows], normals[rows])[:, None]
     return normals * _signs_of_nearest(points, normals, points[rows], chosen)[:, None]
+
+
+def _sharpen(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """Normals (n, 3) anew, from neighbours that face the same way: not from beyond an edge or a thin wall."""
+    near = _nearest(points, points, _SHARP_NEIGHBORS)
+    for _ in range(_SHARP_ROUNDS):
+        weight = np.einsum("ni,nki->nk", normals, normals[near]).clip(0) ** 4
+        weight /= weight.sum(axis=1, keepdims=True)
+        offset = points[near] - np.einsum("nk,nki->ni", weight, points[near])[:, None]
+        axis = np.linalg.eigh(np.einsum("nk,nki,nkj->nij", weight, offset, offset))[1][:, :, 0]
+        normals = axis * np.where(np.einsum("ni,ni->n", axis, normals) < 0, -1, 1)[:, None]
+    return normals
 
 
 def _outward_signs(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
