@@ -25,3 +25,15 @@ def test_progress_is_reported_also_by_a_part_of_the_budget():
     budget.report(Stage.SAMPLE, 0.25)
     budget.part(0.5).report(Stage.RANK, 1.0)
     assert told == [(Stage.SAMPLE, 0.25), (Stage.RANK, 1.0)]
+
+
+def test_the_rest_begins_now_and_ends_with_the_whole(monkeypatch):
+    budget = Budget(10.0, started=100.0)
+    monkeypatch.setattr("time.monotonic", lambda: 104.0)
+    half, rest = budget.rest(0.5), budget.rest()
+    assert (half.elapsed, half.seconds, rest.seconds) == (0.0, 3.0, 6.0)
+    monkeypatch.setattr("time.monotonic", lambda: 111.0)
+    assert half.exhausted
+    assert rest.exhausted
+    assert budget.rest().exhausted
+    assert Budget().rest(0.5).seconds is None

@@ -60,3 +60,8 @@ class Budget:
     def part(self, share: float) -> Budget:
         """The same budget with this share of the time."""
         return replace(self, seconds=None if self.seconds is None else share * self.seconds)
+
+    def rest(self, share: float = 1.0) -> Budget:
+        """A budget that begins now, with this share of the time that is left."""
+        left = None if self.seconds is None else share * max(self.seconds - self.elapsed, 0.0)
+        return replace(self, seconds=left, started=time.monotonic())

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from support.lumpy_shapes import TINY_NETWORK, lumpy_cloud
 from support.rigid_motions import rigid_motions
 
 from eda import AssembleConfig, Assembly, Eda, EdaConfig, InputError, assemble, prepare
-from eda.assembly import RankConfig
+from eda.assembly import ModelChoice, RankConfig
 from eda.assembly.proposals.flow_samples import SAMPLES_AT_ONCE
 from eda.budget import Stage
 from eda.flow import Trajectory
@@ -124,6 +125,37 @@ def test_at_the_time_limit_the_best_so_far_is_what_there_is(puzzle, model, assem
     assert not assembly.stopped
     drawn = prepare(clouds, normals, model=model).sample(hurried)
     assert drawn.final.shape == (SAMPLES_AT_ONCE, 3), "what was begun is finished, and no more"
+
+
+@pytest.fixture
+def undecided(monkeypatch) -> None:
+    """Whatever the pieces are, they may be sherds or scans."""
+    both = tuple(ModelChoice(name, "fractured pieces or scans") for name in ("scan-small", "fracture-small"))
+    module = import_module("eda.assembly.assemble")  # the package has a function of the same name
+    monkeypatch.setattr(module, "suitable_models", lambda clouds: both)
+
+
+def test_of_two_models_the_surer_one_is_believed(puzzle, model, undecided):
+    clouds, normals, _ = puzzle
+    told: list[Stage] = []
+    both = assemble(clouds, normals, config=QUICK, progress=lambda stage, share: told.append(stage))
+    said = re.search(r"both models were tried.*\(scan-small (\d+)%, fracture-small (\d+)%\)", both.why)
+    assert said is not None
+    assert both.model == ("scan-small" if int(said[1]) > int(said[2]) else "fracture-small")
+    alone = assemble(clouds, normals, model=both.model, config=QUICK)
+    np.testing.assert_array_equal(both.best.poses, alone.best.poses)
+    assert alone.why.startswith("given"), "what is named is not doubted"
+    assert "tried" not in alone.why
+    assert told.index(Stage.RANK) < len(told) - told[::-1].index(Stage.SAMPLE), "every stage, once for each model"
+
+
+def test_two_models_share_the_time(puzzle, undecided):
+    clouds, normals, _ = puzzle
+    hurried = AssembleConfig(samples=3 * SAMPLES_AT_ONCE, steps=1, solver="rk1", time_limit=1e-6)
+    hasty = assemble(clouds, normals, config=hurried)
+    assert hasty.stopped
+    assert hasty.best.placed.all(), "samples as they are"
+    assert hasty.seconds > 1e-6
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ def ellipsoid(count: int = 2000) -> tuple[np.ndarray, np.ndarray]:
     return unit * axes, normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
-def box(count: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+def box(count: int = 3000, sides: tuple[float, float, float] = (2.0, 1.5, 0.25)) -> tuple[np.ndarray, np.ndarray]:
     """Six flat faces that meet at right angles, one side much shorter than the others."""
-    size, rng = np.array([2.0, 1.5, 0.25]), np.random.default_rng(1)
+    size, rng = np.array(sides), np.random.default_rng(1)
     areas = np.repeat(size.prod() / size, 2)
     face = rng.choice(6, count, p=areas / areas.sum())
     points, normals = rng.random((count, 3)) * size, np.zeros((count, 3))

@@ -19,7 +19,7 @@ import torch
 from eda.assembly.contact.evidence import Evidence
 from eda.assembly.inputs.clouds import Clouds
 from eda.assembly.inputs.downsample import ModelInput, to_model_device
-from eda.assembly.inputs.model_choice import NO_MODEL, ModelChoice, choose_model
+from eda.assembly.inputs.model_choice import NO_MODEL, ModelChoice, suitable_models
 from eda.assembly.inputs.names import piece_names
 from eda.assembly.inputs.pins import align_to_pins, pins_by_index
 from eda.assembly.proposals import kiss_matcher
@@ -88,14 +88,21 @@ def assemble(
     Outward normals (n_i, 3) are estimated where there are none. `names` become the names of the files that
     `save_assembly` writes, so each must be unique. `pins` are motions (4, 4) of pieces whose place is known, by name or
     index. `model` is a model, its file, the name of one that ships with the package, or "none": scans can be assembled
-    without. If none is given, one is chosen by what the pieces are. `progress` is called with every stage and the share
-    of it that is done.
+    without. If none is given, one is chosen by what the pieces are. If they do not say, two are tried, each in half of
+    the time, and the result is that which is surer of itself. `progress` is called with every stage and the share of it
+    that is done, from the beginning for each model.
     """
     config = config or AssembleConfig()
     budget = Budget(config.time_limit, progress)
     budget.report(Stage.DOWNSAMPLE, 0.0)
-    prepared = prepare(clouds, normals, names=names, pins=pins, model=model, device=device, seed=config.seed)
-    return prepared.rank(prepared.sample(config, budget=budget), config, budget=budget)
+    given = Clouds.of(clouds, normals, seed=config.seed)
+    choices = _choices(model, given)
+    found = []
+    for tried, choice in enumerate(choices):
+        prepared = _with_model(choice, given, names=names, pins=pins, model=model, device=device)
+        part = budget.rest(1 / (len(choices) - tried))
+        found.append(prepared.rank(prepared.sample(config, budget=part), config, budget=part))
+    return replace(_surest(found), seconds=budget.elapsed, stopped=any(one.stopped for one in found))
 
 
 def prepare(
@@ -108,19 +115,45 @@ def prepare(
     device: str = "cpu",
     seed: int = 0,
 ) -> PreparedPieces:
-    """The pieces checked and downsampled, with a model, as `assemble` does it."""
+    """The pieces checked and downsampled, with a model, as `assemble` does it; of two models the likelier one."""
     given = Clouds.of(clouds, normals, seed=seed)
+    return _with_model(_choices(model, given)[0], given, names=names, pins=pins, model=model, device=device)
+
+
+def _with_model(
+    choice: ModelChoice,
+    given: Clouds,
+    *,
+    names: Sequence[str] | None,
+    pins: Mapping[int | str, np.ndarray] | None,
+    model: Eda | str | Path | None,
+    device: str,
+) -> PreparedPieces:
     names = piece_names(names, len(given))
-    choice = _choice(model, given)
     network = model if isinstance(model, Eda) else _load(choice, device)
     model_input = ModelInput.of(given, FEW_POINTS if network is None else network.config.budget.of(len(given)))
     return PreparedPieces(names, given, model_input, network, choice, pins_by_index(pins or {}, names))
 
 
-def _choice(model: Eda | str | Path | None, clouds: Clouds) -> ModelChoice:
+def _choices(model: Eda | str | Path | None, clouds: Clouds) -> tuple[ModelChoice, ...]:
+    """The model that is given, or those that may suit the pieces."""
     if model is None:
-        return choose_model(clouds)
-    return ModelChoice("a model of your own" if isinstance(model, Eda) else str(model), "given")
+        return suitable_models(clouds)
+    return (ModelChoice("a model of your own" if isinstance(model, Eda) else str(model), "given"),)
+
+
+def _surest(found: Sequence[Assembly]) -> Assembly:
+    """The assembly that believes most pieces to be in their place; it tells what was tried."""
+    best = max(found, key=_belief)
+    if len(found) == 1:
+        return best
+    beliefs = ", ".join(f"{one.model} {_belief(one):.0%}" for one in found)
+    return replace(best, why=f"{best.why}; both models were tried, and this one is surer ({beliefs})")
+
+
+def _belief(assembly: Assembly) -> float:
+    """The probability of the best alternative, times the share of the pieces that it places."""
+    return assembly.best.probability * float(assembly.best.placed.mean())
 
 
 def _load(choice: ModelChoice, device: str) -> Eda | None:

@@ -1,4 +1,4 @@
-"""The choice of a model: which of those that ship suits some pieces, and why."""
+"""The choice of a model: which of those that ship suit some pieces, and why."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from eda.assembly.inputs.clouds import Clouds
-from eda.assembly.inputs.normals import rim_share
+from eda.assembly.inputs.visibility import two_sided_share
 from eda.weights import shipped_for
 
 NO_MODEL = "none"  # what a user may ask for: scans are then assembled from local features alone
-# Set by hand on what it was measured on, none held out. Generated sherds had 1 to 8 % of points on a rim, but thin
-# ones of some 600 points a piece 14 to 17 %; rooms of 3DMatch 17 to 31 %, lidar views 30 to 35 %. So thin sherds of few
-# points may pass for scans, and a single smooth view (7 %) for a sherd.
-OPEN_RIM = 0.16
+# The share of a piece's points that can be seen from both sides: up to CLOSED its surface is taken for closed, and from
+# OPEN for open. Set on one half of the pieces of the log of 2026-11-19: closed ones had at most 0.23, views 0.38.
+CLOSED, OPEN = 0.2, 0.35
 
 
 class ModelChoice(NamedTuple):
@@ -25,14 +24,27 @@ class ModelChoice(NamedTuple):
 
 
 def choose_model(clouds: Clouds) -> ModelChoice:
-    """The model for some pieces. Fractured ones are closed or have outward normals; scans are open and have none."""
-    fracture = shipped_for("fracture").name
-    if not clouds.has_estimated_normals.any():
-        return ModelChoice(fracture, "closed surfaces or outward normals: fractured pieces")
-    rims = [rim_share(points, normals) for points, normals in zip(clouds.points, clouds.normals, strict=True)]
-    if np.median(rims) <= OPEN_RIM:
-        return ModelChoice(fracture, "closed surfaces, whose outside was found from the points: fractured pieces")
-    open_surfaces = f"open surfaces without normals ({np.median(rims):.0%} of the points lie on a rim): scans"
-    return ModelChoice(
-        shipped_for("scan").name, f"{open_surfaces}; if these are fractured pieces, name a model for them: {fracture}"
-    )
+    """The model that suits some pieces best, as far as can be told before it is tried."""
+    return suitable_models(clouds)[0]
+
+
+def suitable_models(clouds: Clouds) -> tuple[ModelChoice, ...]:
+    """The models to try, the likeliest first: one if the pieces say what they are, otherwise two.
+
+    Fractured pieces are closed and scans are open. Open pieces with normals may be sherds of which a part was scanned.
+    """
+    shares = np.array([two_sided_share(*piece) for piece in zip(clouds.points, clouds.normals, strict=True)])
+    seen = f"{_percent(shares)} of the points of a piece can be seen from both sides"
+    fracture, scan = shipped_for("fracture").name, shipped_for("scan").name
+    if shares.max() <= CLOSED:
+        return (ModelChoice(fracture, f"closed surfaces ({seen}): fractured pieces"),)
+    if shares.min() >= OPEN and clouds.has_estimated_normals.any():
+        hint = f"if these are fractured pieces, name a model for them: {fracture}"
+        return (ModelChoice(scan, f"open surfaces ({seen}): scans; {hint}"),)
+    likeliest_first = (fracture, scan) if np.median(shares) < (CLOSED + OPEN) / 2 else (scan, fracture)
+    return tuple(ModelChoice(model, f"fractured pieces or scans ({seen})") for model in likeliest_first)
+
+
+def _percent(shares: np.ndarray) -> str:
+    least, most = f"{shares.min():.0%}", f"{shares.max():.0%}"
+    return most if least == most else f"{least} to {most}"
