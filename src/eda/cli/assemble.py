@@ -92,9 +92,7 @@ def assemble(
         tell(Stage.WRITE, 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
         inputs = [InputPiece(*piece) for piece in given]
-        record = write_claimed(
-            assembly, inputs, claimed, command=command, notes=notes, megabytes=alternative_megabytes
-        )
+        record = write_claimed(assembly, inputs, claimed, command=command, notes=notes, megabytes=alternative_megabytes)
     if as_json:
         typer.echo(json.dumps(record, indent=2))
     elif not quiet:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eda.data.mesh_samples import sample_surfaces
-from eda.data.meshes import Mesh, is_closed
+from eda.data.mesh_repair import repair_mesh
+from eda.data.meshes import Mesh
 from eda.data.piece_files import PieceFile
 from eda.data.reading import move_points
 from eda.output.piece_source import PieceSource
@@ -68,7 +69,7 @@ class OwnColors:
         mesh = Mesh(self.points - origin, self.faces)
         (sample,) = sample_surfaces([mesh], count, rng)
         colors = self._colors_at(sample.points + origin, sample.faces)
-        return OwnColors(sample.points + origin, colors, sample.normals if is_closed(mesh) else None)
+        return OwnColors(sample.points + origin, colors, sample.normals if repair_mesh(mesh).is_outward else None)
 
     def _colors_at(self, points: np.ndarray, faces: np.ndarray) -> np.ndarray:
         """(m, 3) uint8 at points on triangles (m,)."""

@@ -14,7 +14,8 @@ from scipy.spatial import cKDTree
 
 from eda.cloud import estimate_normals
 from eda.data.mesh_samples import sample_surfaces
-from eda.data.meshes import Mesh, is_closed
+from eda.data.mesh_repair import Repair
+from eda.data.meshes import Mesh
 from eda.data.reading import move_points
 from eda.render.input_piece import InputPiece
 
@@ -66,8 +67,8 @@ class PieceSurface:
         At most `num_places` of its triangles or points are measured to; of more, a random choice.
         """
         rng = np.random.default_rng(0)
-        if piece.file is not None and piece.file.mesh is not None:
-            return _surface_of_mesh(piece.file.mesh, count, num_places, rng)
+        if piece.file is not None and piece.file.repair is not None:
+            return _surface_of_mesh(piece.file.repair, count, num_places, rng)
         if piece.file is not None:
             return _surface_of_cloud(piece.file.points, piece.file.normals, count, num_places, rng)
         return _surface_of_cloud(piece.points, piece.normals, count, num_places, rng)
@@ -128,16 +129,16 @@ class _Triangles:
         return self.mesh.vertices[self.mesh.faces[self.faces[rows]]]
 
 
-def _surface_of_mesh(mesh: Mesh, count: int, num_places: int, rng: np.random.Generator) -> PieceSurface:
-    origin = mesh.vertices.mean(axis=0)
-    mesh = Mesh(mesh.vertices - origin, mesh.faces)
+def _surface_of_mesh(repair: Repair, count: int, num_places: int, rng: np.random.Generator) -> PieceSurface:
+    origin = repair.mesh.vertices.mean(axis=0)
+    mesh = Mesh(repair.mesh.vertices - origin, repair.mesh.faces)
     area = np.linalg.norm(mesh.area_vectors, axis=1)
     (sample,) = sample_surfaces([mesh], count, rng)
     solid = _choose(np.flatnonzero(area > 0), num_places, rng)
     places = np.concatenate([mesh.corners[solid].mean(axis=1), sample.points])
     triangles = _Triangles(places, np.concatenate([solid, sample.faces]), mesh)
     each = float(area.sum()) / len(sample.points)
-    return PieceSurface(origin, sample.points, sample.normals, is_closed(mesh), each, triangles, each**0.5)
+    return PieceSurface(origin, sample.points, sample.normals, repair.is_outward, each, triangles, each**0.5)
 
 
 def _nearest_to_origin(corners: np.ndarray) -> np.ndarray:

@@ -37,9 +37,7 @@ class Detail:
         near = _near_joints(evidence, poses, placed)
         fragments = [
             _with_detail(fragment, rows, points, normals)
-            for fragment, rows, points, normals in zip(
-                evidence.fragments, near, self.points, self.normals, strict=True
-            )
+            for fragment, rows, points, normals in zip(evidence.fragments, near, self.points, self.normals, strict=True)
         ]
         most = max(len(fragment.points) for fragment in fragments)
         return Evidence.of(fragments, evidence.rules, most_points=most)

@@ -74,8 +74,7 @@ def finish(evidence: Evidence, found: Assemblies, detail: Detail, count: int, bu
 
 
 def _slide(scales: _Scales, best: Assemblies) -> Assemblies | None:
-    """An assembly (K = 1) moved along a direction in which it hardly resists and refined there; None if none is better.
-    """
+    """An assembly (K = 1) moved along a direction in which it hardly resists and refined there; None if none is better."""
     moved = _slides(scales, best)
     if not len(moved):
         return None
@@ -93,11 +92,11 @@ def _slides(scales: _Scales, best: Assemblies) -> np.ndarray:
     strength, directions = np.linalg.eigh(JTJ[0][np.ix_(rows, rows)])
     weak = [k for k in range(FREE, len(rows)) if strength[k] < WEAK * strength.mean()][:DIRECTIONS]
     radius = np.array([fragment.radius for fragment in fragments])
-    moved = []
+    moved = [best.poses[:0]]
     for k in weak:
         twist = np.zeros(6 * len(placed))
         twist[rows] = directions[:, k]
-        twist = twist.reshape(1, -1, 6)
-        reach = np.linalg.norm(twist[0, :, :3], axis=1) * radius + np.linalg.norm(twist[0, :, 3:], axis=1)
-        moved += [move_about(best.poses, centers, twist * (shift / reach.max())) for shift in SHIFTS]
-    return np.concatenate([best.poses[:0], *moved])
+        twists = twist.reshape(1, -1, 6)
+        reach = np.linalg.norm(twists[0, :, :3], axis=1) * radius + np.linalg.norm(twists[0, :, 3:], axis=1)
+        moved += [move_about(best.poses, centers, twists * (shift / reach.max())) for shift in SHIFTS]
+    return np.concatenate(moved)

@@ -74,7 +74,9 @@ def merge_detail(groups: RigidGroups, evidence: Evidence, detail: Detail) -> Det
     for number in range(len(groups.first)):
         placed = group == number
         closed = _closed_breaks(evidence, T_group_piece, placed)
-        parts = [_open_part(evidence, detail, i, c) for i, c in zip(np.flatnonzero(placed), closed, strict=True)]
+        parts = [
+            _open_part(evidence, detail, i, c) for i, c in zip(np.flatnonzero(placed).tolist(), closed, strict=True)
+        ]
         moves = T_group_piece[placed]
         merged.append(
             (

@@ -66,7 +66,8 @@ def rank(
     if config.refine and len(groups.first) > 1:
         merged = None if detail is None else detail if groups.is_trivial else merge_detail(groups, evidence, detail)
         anchor = None if groups.is_trivial else 0
-        problem = Problem(merge_evidence(groups, evidence), samples[:, groups.first.numpy()], groups, anchor, merged, resample)
+        of_groups = samples[:, groups.first.numpy()]
+        problem = Problem(merge_evidence(groups, evidence), of_groups, groups, anchor, merged, resample)
         found = find_assemblies(problem, regime, config, budget)
     budget.report(Stage.RANK, 1.0)
     only_samples = bool(len(samples) and not len(found) and (budget.exhausted or not config.refine))
