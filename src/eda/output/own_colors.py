@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eda.data.mesh_samples import sample_surfaces
 from eda.data.mesh_repair import repair_mesh
+from eda.data.mesh_samples import sample_surfaces
 from eda.data.meshes import Mesh
 from eda.data.piece_files import PieceFile
 from eda.data.reading import move_points

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from eda.cloud import estimate_normals
-from eda.data.mesh_samples import sample_surfaces
 from eda.data.mesh_repair import Repair
+from eda.data.mesh_samples import sample_surfaces
 from eda.data.meshes import Mesh
 from eda.data.reading import move_points
 from eda.render.input_piece import InputPiece

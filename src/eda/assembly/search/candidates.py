@@ -41,9 +41,10 @@ def find_assemblies(problem: Problem, regime: AssemblyRegime, config: RankConfig
         found = Assemblies.cat([found, grown])
         if not better:  # the next look would see the same
             break
+    found = _repair(problem.evidence, found, regime, config, budget)
     if problem.detail is None or not regime.finishes:
         return found
-    return finish(problem.evidence, found, problem.detail, 4 * config.candidates, budget)
+    return finish(problem.evidence, found, problem.detail, config.candidates, budget)
 
 
 def _best(found: Assemblies) -> Assemblies:
@@ -59,7 +60,7 @@ def _search(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget
     if regime.refines_samples and len(evidence) > 2:
         wholes = _refine_samples(problem, anchor, config, budget)
         grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.joints.beam)
-    return _repair(evidence, grown, regime, config, budget)
+    return grown
 
 
 def _repair(
@@ -69,9 +70,12 @@ def _repair(
     budget.report(Stage.DOCK, 0.0)
     if config.docking is None or not regime.redocks or len(evidence) == 2:
         return grown
-    best = [grown[[k]] for k in range(min(config.repairs, len(grown)))]
+    best = grown.best(evidence, config.repairs)
     rounds = len(evidence) + 2
-    better = [repair(evidence, one, config.joints, config.docking, rounds=rounds, budget=budget) for one in best]
+    better = [
+        repair(evidence, best[[k]], config.joints, config.docking, rounds=rounds, budget=budget)
+        for k in range(len(best))
+    ]
     return Assemblies.cat([*better, grown])
 
 

@@ -25,7 +25,7 @@ from eda.registration.rigid import move_about
 CLOSE = RefineConfig(first_radius=0.1, steps=8, first_slide=0.05, last_slide=0.01, most_points=500)
 # Of the directions in which joints resist, the weakest that are tried, how far the farthest point moves, in units of
 # the puzzle's size, and how often.
-DIRECTIONS, SHIFTS, ROUNDS = 3, (-0.24, -0.12, -0.06, 0.06, 0.12, 0.24), 2
+DIRECTIONS, SHIFTS, ROUNDS = 2, (-0.2, -0.08, 0.08, 0.2), 1
 # Directions that resist more than this share of the mean need no trial: refining finds the best place along them.
 WEAK = 0.02
 # The motions of the whole, which nothing resists.
@@ -74,7 +74,7 @@ def finish(evidence: Evidence, found: Assemblies, detail: Detail, count: int, bu
 
 
 def _slide(scales: _Scales, best: Assemblies) -> Assemblies | None:
-    """An assembly (K = 1) moved along a direction in which it hardly resists and refined there; None if none is better."""
+    """An assembly (K = 1) moved along a direction in which it hardly resists, and refined; None if none is better."""
     moved = _slides(scales, best)
     if not len(moved):
         return None

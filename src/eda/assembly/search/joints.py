@@ -16,16 +16,20 @@ from eda.assembly.proposals import Proposals
 from eda.assembly.search.assemblies import SAME
 from eda.assembly.search.refine import RefineConfig, refine
 from eda.registration.rigid import inverse, largest_displacement, relative_poses
-from eda.registration.suppression import keep_distinct
+from eda.registration.suppression import keep_distinct, keep_distinct_poses
 
 # The first half of the steps, while the radius is wide, do with half of the points.
 ROUGH = RefineConfig(most_points=RefineConfig().most_points // 2)
 HALF = ROUGH.steps // 2
 # A wide radius pulls whole breaks together, also where only a part of each meets the other. What is proposed within
 # some ten degrees is better refined near by; so both are tried.
-NEARBY = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=150)
+NEARBY = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=100)
 # What is left to do for a match: it is nearly right, but little of the two scans may overlap, so many points are asked.
 CLOSE = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=400)
+
+
+# Poses need not be refined, or scored, twice if no point lies further apart than this.
+ALIKE = 0.02
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,6 @@ class Joint:
     relative: np.ndarray  # (4, 4)
     score: float  # what it adds to the score of an assembly
     quality: float  # what the smaller of the two breaks gains of what it could
-    count: int  # how many proposals came to it
 
     def adds_to(self, poses: np.ndarray, placed: np.ndarray) -> tuple[int, np.ndarray] | None:
         """The piece that the joint adds to an assembly (N, 4, 4), and its pose; None if it adds none."""
@@ -58,20 +61,13 @@ class Joint:
 
 def find_joints(evidence: Evidence, pair: tuple[int, int], proposals: Proposals, config: JointConfig) -> list[Joint]:
     """The distinct joints of one pair that proposals lead to and that are supported, the best first."""
-    two = evidence.of_pair(*pair)
-    wide = refine(two, _at_identity(proposals.rough), config=ROUGH, part=slice(HALF))
-    refined = np.concatenate(
-        [
-            refine(two, wide, part=slice(HALF, None)),
-            refine(two, _at_identity(proposals.rough), config=NEARBY),
-            refine(two, _at_identity(proposals.close), config=CLOSE),
-        ]
-    )
-    gain = score_assemblies(two, refined).score * two.masses.sum()
+    two, corners = evidence.of_pair(*pair), evidence.fragments[pair[0]].corners
+    refined = _refine(two, _distinct(proposals.rough, corners), _distinct(proposals.close, corners))
+    relative = _distinct(relative_poses(refined, (0, 1)), corners)
+    gain = score_assemblies(two, _at_identity(relative)).score * two.masses.sum()
     order = np.argsort(-gain, kind="stable")
-    gain, relative = gain[order], relative_poses(refined[order], (0, 1))
-    corners = two.fragments[0].corners
-    kept, counts = keep_distinct(
+    gain, relative = gain[order], relative[order]
+    kept, _ = keep_distinct(
         len(order),
         lambda a, b: bool(largest_displacement(corners, relative[a], relative[b]) < SAME),
         config.joints_per_pair,
@@ -79,10 +75,26 @@ def find_joints(evidence: Evidence, pair: tuple[int, int], proposals: Proposals,
     quality = gain / (2 * two.masses.min())
     total = evidence.masses.sum()
     return [
-        Joint(pair, relative[k], float(gain[k] / total), float(quality[k]), count)
-        for k, count in zip(kept, counts, strict=True)
+        Joint(pair, relative[k], float(gain[k] / total), float(quality[k]))
+        for k in kept
         if quality[k] > config.least_gain
     ]
+
+
+def _refine(two: Evidence, rough: np.ndarray, close: np.ndarray) -> np.ndarray:
+    """Two pieces at proposed relative poses, each moved to a fit nearby: rough ones to one far and one near."""
+    wide = refine(two, _at_identity(rough), config=ROUGH, part=slice(HALF))
+    each = [
+        refine(two, wide, part=slice(HALF, None)),
+        refine(two, _at_identity(rough), config=NEARBY),
+        refine(two, _at_identity(close), config=CLOSE),
+    ]
+    return np.concatenate(each)
+
+
+def _distinct(poses: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Poses (M, 4, 4) without those that hardly differ from one before: samples mostly agree. -> (M', 4, 4)."""
+    return keep_distinct_poses(poses, corners, ALIKE, len(poses))
 
 
 def _at_identity(proposals: np.ndarray) -> np.ndarray:
