@@ -52,7 +52,8 @@ def _box(shift: float = 0.0) -> Any:
 def _read_piece(folder: Path) -> object:
     """As `eda assemble` reads and samples a piece, and writes it again, with colours and pictures."""
     from eda.data.piece_files import read_pieces, sample_piece
-    from eda.output.placed_pieces import write_pieces
+    from eda.output.piece_source import PieceSource
+    from eda.output.placed_pieces import write_piece
     from eda.render.input_piece import InputPiece
 
     files = read_pieces([folder])
@@ -62,7 +63,8 @@ def _read_piece(folder: Path) -> object:
         for i, (sample, file) in enumerate(zip(samples, files, strict=True))
     ]
     with tempfile.TemporaryDirectory() as out:
-        write_pieces(pieces, np.tile(np.eye(4), (len(pieces), 1, 1)), Path(out))
+        for piece in pieces:
+            write_piece(PieceSource.of(piece), np.eye(4), Path(out))
     return pieces
 
 

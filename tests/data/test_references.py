@@ -16,7 +16,8 @@ from support.single_piece_files import FACES, POINTS, VERTICES
 from eda.data import open_examples
 from eda.data.piece_files import read_pieces
 from eda.errors import InputError, InputWarning
-from eda.output.placed_pieces import write_pieces
+from eda.output.piece_source import PieceSource
+from eda.output.placed_pieces import write_piece
 from eda.render.input_piece import InputPiece
 
 PNG = b"\x89PNG"
@@ -108,7 +109,7 @@ def written(path: Path, out: Path) -> bytes:
     """All that `eda assemble` would write of a piece."""
     (file,) = read_pieces([path])
     out.mkdir(exist_ok=True)
-    write_pieces([InputPiece("piece", POINTS, None, file)], np.eye(4)[None], out)
+    write_piece(PieceSource.of(InputPiece("piece", POINTS, None, file)), np.eye(4), out)
     return b"".join(path.read_bytes() for path in out.iterdir())
 
 

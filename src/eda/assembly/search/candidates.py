@@ -41,7 +41,6 @@ def find_assemblies(problem: Problem, regime: AssemblyRegime, config: RankConfig
         found = Assemblies.cat([found, grown])
         if not better:  # the next look would see the same
             break
-    found = _repair(problem.evidence, found, regime, config, budget)
     if problem.detail is None or not regime.finishes:
         return found
     return finish(problem.evidence, found, problem.detail, config.candidates, budget)
@@ -60,7 +59,7 @@ def _search(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget
     if regime.refines_samples and len(evidence) > 2:
         wholes = _refine_samples(problem, anchor, config, budget)
         grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.joints.beam)
-    return grown
+    return _repair(evidence, grown, regime, config, budget)
 
 
 def _repair(
