@@ -44,7 +44,7 @@ def joints(example: Example, model: Eda, rng: np.random.Generator) -> Iterator[d
     prepared = prepare([cloud @ turn.T for cloud, turn in zip(clouds, turns, strict=True)], model=model)
     evidence = prepared.evidence
     samples = prepared.sample(SAMPLES).final.to(torch.float64).polish().matrix().numpy()
-    matched = match(prepared.model_input.in_frames(prepared.clouds))[0, 1]
+    matched = match(prepared.model_input.detail(prepared.clouds).points)[0, 1]
     proposals = Proposals(rough=matched, close=np.concatenate([matched, relative_poses(samples, (0, 1))]))
     relative = np.stack([joint.relative for joint in find_joints(evidence, (0, 1), proposals, ALL)])
     numbers = overlap_features(*(f.surface(REACH * evidence.spacing) for f in evidence.fragments), relative)

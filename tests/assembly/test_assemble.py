@@ -174,7 +174,8 @@ def test_everything_is_delivered(assembled, delivered):
     from PIL import Image
 
     assert sorted(p.name for p in delivered.iterdir()) == [
-        "assembled.glb", "assembled.ply", "assembly.gif", "assembly.json", "pieces", "preview.png", "report.html",
+        "alternatives", "assembled.glb", "assembled.ply", "assembly.gif", "assembly.json", "pieces", "preview.png",
+        "report.html",
     ]  # fmt: skip
     record = json.loads((delivered / "assembly.json").read_text())
     assert record["schema"] == 1

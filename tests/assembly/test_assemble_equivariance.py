@@ -85,4 +85,4 @@ def test_disturbed_pieces_without_normals_make_the_same_shape(pieces, model):
     noise = noise_of(here, 0)
     whole = assembled(here, noise)
     off = [largest_difference(whole, disturbed(pieces[0], None, model, noise, seed)) for seed in range(3)]
-    assert np.median(off) < 1e-3
+    assert np.median(off) < 5e-3

@@ -45,7 +45,7 @@ def test_all_points_are_in_the_frames_of_the_few(clouds):
     moved = dense.move(poses.to(torch.float32)).points.double().split(dense.sizes.tolist())
     for motion, cloud, there in zip(motions, clouds, moved, strict=True):
         np.testing.assert_allclose(there.numpy() * float(dense.scales), transform_points(motion, cloud), atol=1e-3)
-    np.testing.assert_allclose(np.concatenate(few.in_frames(given)), dense.points.numpy(), atol=1e-6)
+    np.testing.assert_allclose(np.concatenate(few.detail(given).points), dense.points.numpy(), atol=1e-6)
     np.testing.assert_array_equal(dense.normals.numpy(), np.concatenate(given.normals).astype(np.float32))
 
 

@@ -39,7 +39,7 @@ class KissMatcher:
 
     def propose(self, problem: Problem, budget: Budget) -> PairProposer:
         """All pairs of pieces are matched at once. A match is nearly right, but may also be a rough guess."""
-        found = match(problem.detail.points, budget) if problem.detail and is_installed() else {}
+        found = match(problem.clouds, budget) if problem.clouds and is_installed() else {}
         found = problem.groups.merge_pair_poses(found)
 
         def of_pair(pair: Pair) -> Proposals:

@@ -21,8 +21,6 @@ from eda.registration.rigid_groups import RigidGroups
 NO_POSES = np.zeros((0, 4, 4))
 Pair = tuple[int, int]  # i < j
 PairPoses = Mapping[Pair, np.ndarray]  # poses (M, 4, 4) of piece i in the frame of piece j, by pair
-
-
 Resample = Callable[[Detail, Budget], np.ndarray]  # from pieces to poses (K, N, 4, 4) in their frames
 
 
@@ -33,8 +31,9 @@ class Problem:
     evidence: Evidence  # of the groups
     samples: np.ndarray  # (K, G, 4, 4) assemblies of the groups, drawn from the flow
     groups: RigidGroups
+    clouds: Sequence[np.ndarray] = ()  # N of (n_i, 3): all points of the pieces, if a proposer may use them
     anchor: int | None = None  # the group that every assembly contains
-    detail: Detail | None = None  # of the groups: all points, if they may be used
+    detail: Detail | None = None  # all points of the groups, if they may be used
     resample: Resample | None = None  # draws assemblies of other pieces, such as groups that were merged
 
 

@@ -7,7 +7,7 @@ groups, and the way back from assemblies of groups to assemblies of pieces.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from eda.lie import SE3
 from eda.pieces import MIN_POINTS
 from eda.registration.rigid import act, rotate
 from eda.registration.rigid_groups import RigidGroups
+
+Move = Callable[[np.ndarray, np.ndarray], np.ndarray]  # a motion (4, 4) of points or of directions (n, 3)
 
 
 def merge_fragments(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragment:
@@ -67,34 +69,34 @@ def merge_evidence(groups: RigidGroups, evidence: Evidence) -> Evidence:
     return Evidence.of(merged, evidence.rules)
 
 
-def merge_detail(groups: RigidGroups, evidence: Evidence, detail: Detail) -> Detail:
-    """All points of groups, without those on the breaks between the pieces of one."""
+def merge_detail(groups: RigidGroups, evidence: Evidence | None, detail: Detail) -> Detail:
+    """All points of groups. With the evidence of broken pieces, without those on breaks that a group has closed."""
+    if groups.is_trivial:
+        return detail
     T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
-    merged = []
+    whole = [np.ones(len(cloud), dtype=bool) for cloud in detail.points]
+    kept = whole if evidence is None else _open_points(groups, evidence, detail)
+
+    def merge(move: Move, columns: Sequence[np.ndarray], number: int) -> np.ndarray:
+        members = np.flatnonzero(group == number).tolist()
+        return np.concatenate([move(T_group_piece[i], columns[i][kept[i]]) for i in members])
+
+    numbers = range(len(groups.first))
+    points = tuple(merge(act, detail.points, number) for number in numbers)
+    return Detail(points, tuple(merge(rotate, detail.normals, number) for number in numbers))
+
+
+def _open_points(groups: RigidGroups, evidence: Evidence, detail: Detail) -> list[np.ndarray]:
+    """N of (m_i,) bool, the points whose nearest in the evidence is not on a break that a group has closed."""
+    T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
+    is_open = [np.ones(len(cloud), dtype=bool) for cloud in detail.points]
     for number in range(len(groups.first)):
-        placed = group == number
-        closed = _closed_breaks(evidence, T_group_piece, placed)
-        parts = [
-            _open_part(evidence, detail, i, c) for i, c in zip(np.flatnonzero(placed).tolist(), closed, strict=True)
-        ]
-        moves = T_group_piece[placed]
-        merged.append(
-            (
-                np.concatenate([act(move, points) for move, (points, _) in zip(moves, parts, strict=True)]),
-                np.concatenate([rotate(move, normals) for move, (_, normals) in zip(moves, parts, strict=True)]),
-            )
-        )
-    return Detail(tuple(points for points, _ in merged), tuple(normals for _, normals in merged))
-
-
-def _open_part(evidence: Evidence, detail: Detail, piece: int, closed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The points of a piece, with normals, whose nearest in the evidence is not `closed` (n,)."""
-    points, normals = detail.points[piece], detail.normals[piece]
-    if not closed.any():
-        return points, normals
-    _, nearest = evidence.fragments[piece].tree.query(points)
-    rows = ~closed[nearest]
-    return (points[rows], normals[rows]) if rows.sum() >= MIN_POINTS else (points, normals)
+        members = group == number
+        for i, closed in zip(np.flatnonzero(members), _closed_breaks(evidence, T_group_piece, members), strict=True):
+            _, nearest = evidence.fragments[i].tree.query(detail.points[i])
+            if (~closed[nearest]).sum() >= MIN_POINTS:
+                is_open[i] = ~closed[nearest]
+    return is_open
 
 
 def expand_assemblies(groups: RigidGroups, evidence: Evidence, found: Assemblies) -> Assemblies:

@@ -64,10 +64,10 @@ def rank(
     groups = groups_of(first, rigid)
     found = Assemblies.none(len(groups.first))
     if config.refine and len(groups.first) > 1:
-        merged = None if detail is None else detail if groups.is_trivial else merge_detail(groups, evidence, detail)
-        anchor = None if groups.is_trivial else 0
+        merged = detail and merge_detail(groups, evidence if regime.has_breaks else None, detail)
+        anchor, clouds = None if groups.is_trivial else 0, detail.points if detail else ()
         of_groups = samples[:, groups.first.numpy()]
-        problem = Problem(merge_evidence(groups, evidence), of_groups, groups, anchor, merged, resample)
+        problem = Problem(merge_evidence(groups, evidence), of_groups, groups, clouds, anchor, merged, resample)
         found = find_assemblies(problem, regime, config, budget)
     budget.report(Stage.RANK, 1.0)
     only_samples = bool(len(samples) and not len(found) and (budget.exhausted or not config.refine))

@@ -38,7 +38,9 @@ def merge_sure_pieces(problem: Problem, best: Assemblies, budget: Budget) -> tup
     detail = merge_detail(groups, problem.evidence, problem.detail)
     samples = problem.resample(detail, budget)
     anchor = None if problem.anchor is None else int(groups.group[problem.anchor])
-    return groups, Problem(evidence, samples, _single(len(groups.first)), anchor, detail, problem.resample)
+    return groups, Problem(
+        evidence, samples, _single(len(groups.first)), detail.points, anchor, detail, problem.resample
+    )
 
 
 def _sure_groups(evidence: Evidence, best: Assemblies) -> RigidGroups:
