@@ -69,32 +69,35 @@ def merge_evidence(groups: RigidGroups, evidence: Evidence) -> Evidence:
 
 def merge_detail(groups: RigidGroups, evidence: Evidence, detail: Detail) -> Detail:
     """All points of groups, without those on the breaks between the pieces of one."""
+    if groups.is_trivial:
+        return detail
     T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
-    merged = []
-    for number in range(len(groups.first)):
-        placed = group == number
-        closed = _closed_breaks(evidence, T_group_piece, placed)
-        parts = [
-            _open_part(evidence, detail, i, c) for i, c in zip(np.flatnonzero(placed).tolist(), closed, strict=True)
-        ]
-        moves = T_group_piece[placed]
-        merged.append(
-            (
-                np.concatenate([act(move, points) for move, (points, _) in zip(moves, parts, strict=True)]),
-                np.concatenate([rotate(move, normals) for move, (_, normals) in zip(moves, parts, strict=True)]),
-            )
-        )
+    merged = [_merge_clouds(evidence, detail, T_group_piece, group == number) for number in range(len(groups.first))]
     return Detail(tuple(points for points, _ in merged), tuple(normals for _, normals in merged))
 
 
-def _open_part(evidence: Evidence, detail: Detail, piece: int, closed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The points of a piece, with normals, whose nearest in the evidence is not `closed` (n,)."""
-    points, normals = detail.points[piece], detail.normals[piece]
+def _merge_clouds(
+    evidence: Evidence, detail: Detail, poses: np.ndarray, placed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All points of the pieces placed (N,) as one cloud, with normals, without those on closed breaks."""
+    pieces, closed = np.flatnonzero(placed), _closed_breaks(evidence, poses, placed)
+    rows = [_open_rows(evidence.fragments[i], detail.points[i], c) for i, c in zip(pieces, closed, strict=True)]
+    return (
+        np.concatenate([act(poses[i], detail.points[i][kept]) for i, kept in zip(pieces, rows, strict=True)]),
+        np.concatenate([rotate(poses[i], detail.normals[i][kept]) for i, kept in zip(pieces, rows, strict=True)]),
+    )
+
+
+def _open_rows(fragment: Fragment, points: np.ndarray, closed: np.ndarray) -> np.ndarray:
+    """(m,) which points (m, 3) of a piece have a nearest one in the evidence that is not `closed` (n,).
+
+    All, if these are too few for a piece.
+    """
     if not closed.any():
-        return points, normals
-    _, nearest = evidence.fragments[piece].tree.query(points)
-    rows = ~closed[nearest]
-    return (points[rows], normals[rows]) if rows.sum() >= MIN_POINTS else (points, normals)
+        return np.ones(len(points), dtype=bool)
+    _, nearest = fragment.tree.query(points)
+    kept = ~closed[nearest]
+    return kept if kept.sum() >= MIN_POINTS else np.ones(len(points), dtype=bool)
 
 
 def expand_assemblies(groups: RigidGroups, evidence: Evidence, found: Assemblies) -> Assemblies:

@@ -64,7 +64,7 @@ def rank(
     groups = groups_of(first, rigid)
     found = Assemblies.none(len(groups.first))
     if config.refine and len(groups.first) > 1:
-        merged = None if detail is None else detail if groups.is_trivial else merge_detail(groups, evidence, detail)
+        merged = None if detail is None else merge_detail(groups, evidence, detail)
         anchor = None if groups.is_trivial else 0
         of_groups = samples[:, groups.first.numpy()]
         problem = Problem(merge_evidence(groups, evidence), of_groups, groups, anchor, merged, resample)
