@@ -99,7 +99,8 @@ class Resampler:
         encoding = self.model.encode(self.model.focus(dense))
         sampler = Sampler(self.model, encoding, self.steps, self.rounds, self.solver)
         found = sampler.sample(self.samples, torch.Generator().manual_seed(self.seed), None, budget).final
-        return dense.to(device="cpu").to_user(SE3(found.rotation.cpu(), found.translation.cpu())).matrix().numpy()
+        poses = found.to(device="cpu", dtype=torch.float64).polish()  # the network's rounding
+        return dense.to(device="cpu").to_user(poses).matrix().numpy()
 
 
 def side_by_side(parts: Sequence[Trajectory]) -> Trajectory:
