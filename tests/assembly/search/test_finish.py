@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import pytest
-from support.quick_search import DENSITY
 from scipy.spatial.transform import Rotation
+from support.quick_search import DENSITY
 from support.rigid_motions import random_motion_of_size, rigid_motions
 from support.sliced_block import disturbed, errors, finely_taken_apart, slices
 

@@ -69,7 +69,7 @@ def test_a_piece_that_would_lose_all_its_points_keeps_them():
     grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0), [0.0]), axis=-1).reshape(-1, 3) / 20
     up = np.tile([0.0, 0.0, 1.0], (400, 1))
     plates = [Fragment(grid, side * up, np.ones(400)) for side in (1, -1)]
-    beside = Fragment(grid + [0, 0, 5.0], up, np.ones(400))
+    beside = Fragment(grid + 5.0 * up, up, np.ones(400))
     evidence = Evidence.of([*plates, beside])
     detail = Detail((grid, grid, beside.points), (up, -up, up))
     merged = merge_detail(groups_of(np.tile(np.eye(4), (1, 3, 1, 1)), [[0, 1]]), evidence, detail)

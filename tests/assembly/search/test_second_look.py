@@ -102,7 +102,7 @@ def test_the_anchor_is_the_group_of_the_pinned_piece(look, anchor):
 
 def test_the_smaller_problem_is_asked_of_the_sampler_in_the_frame_of_the_first_piece(look):
     problem, true, resample = look()
-    groups, merged = merge_sure_pieces(problem, assembly(problem, random_motion(3, 2.0) @ true, [0, 1, 2]), Budget())
+    _, merged = merge_sure_pieces(problem, assembly(problem, random_motion(3, 2.0) @ true, [0, 1, 2]), Budget())
     (asked,) = resample.asked
     assert merged.detail is asked
     wanted = merge_detail(groups_of(true[None], [[0, 1, 2]]), problem.evidence, problem.detail)
