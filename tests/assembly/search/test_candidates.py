@@ -14,13 +14,13 @@ from eda.assembly.contact.detail import Detail
 from eda.assembly.regimes import AssemblyRegime
 from eda.assembly.search.candidates import find_assemblies
 from eda.assembly.search.merged_pieces import groups_of
-from eda.budget import Budget
+from eda.budget import Budget, Stage
 
 ONCE, TWICE, THRICE = (replace(SAMPLED, looks=looks) for looks in (0, 1, 2))
 
 
 class Resampled:
-    """Draws what it is told for as many pieces as it is asked for, and counts how often it is asked."""
+    """Draws what it is told for as many pieces as it is asked for, else pieces far apart; counts what it is asked."""
 
     def __init__(self, *answers: np.ndarray) -> None:
         self.answers, self.asked = {answer.shape[1]: answer for answer in answers}, []
@@ -28,7 +28,7 @@ class Resampled:
     def __call__(self, detail: Detail, budget: Budget) -> np.ndarray:
         self.asked.append(len(detail.points))
         count = len(detail.points)
-        return self.answers.get(count, random_motions(4 * count, 3).numpy().reshape(4, count, 4, 4))
+        return self.answers.get(count, random_motions(4 * count, 3, spread=30.0).numpy().reshape(4, count, 4, 4))
 
 
 def unfinished() -> AssemblyRegime:
@@ -101,9 +101,17 @@ def test_looks_that_find_nothing_better_end_and_make_nothing_worse(given):
 
 
 def test_when_time_is_over_no_further_look_begins(given):
+    """It is over when the first assemblies have been grown."""
     problem, _ = given
+    told: list[Stage] = []
+
+    class OverOnceGrown(Budget):
+        @property
+        def exhausted(self) -> bool:
+            return Stage.GROW in told
+
     resample = Resampled()
-    found(problem, resample, THRICE, Budget(0.0))
+    assert len(found(problem, resample, THRICE, OverOnceGrown(progress=lambda stage, share: told.append(stage))))
     assert resample.asked == []
 
 

@@ -65,6 +65,17 @@ def test_what_hardly_resists_is_tried_further_away(seed, monkeypatch):
     assert found.score[0] > alone.score[0] + 0.1
 
 
+def test_what_lies_right_does_not_slide(monkeypatch):
+    """Wherever it is tried further away is worse."""
+    evidence, detail, true = finely_taken_apart(rod(0.01, 0), FEW)
+    tried: list[int] = []
+    module = sys.modules["eda.assembly.search.finish"]
+    monkeypatch.setattr(module, "refine", lambda fine, poses, *more: tried.append(len(poses)) or poses)
+    found = finish(evidence, given(evidence, true[None]), detail, 1, Budget())
+    assert tried == [1, 4]
+    np.testing.assert_array_equal(found.poses[0], true)
+
+
 @pytest.mark.parametrize("refined", ["well", "badly", "at random"])
 def test_no_assembly_is_left_for_one_that_is_judged_worse(refined, monkeypatch):
     """The judge is the mean of the scores of few and of many points, whatever refining comes to."""
