@@ -5,6 +5,7 @@ from scipy.spatial.transform import Rotation
 from support.rigid_motions import random_motion_of_size
 
 from eda.assembly import Evidence, Fragment
+from eda.assembly.contact.detail import Detail
 from eda.registration.rigid import act
 
 SIZE = np.array([1.8, 0.9, 0.7])  # of the block, cut across its length
@@ -56,13 +57,27 @@ def _side(edges: np.ndarray, k: int, axis: int, side: int, density: float, rng: 
 
 def taken_apart(fragments: list[Fragment], seed: int = 0) -> tuple[Evidence, np.ndarray]:
     """The pieces in frames of their own, each turned at random, and the poses (N, 4, 4) that put them back."""
+    apart, poses = _in_own_frames(fragments, seed)
+    return Evidence.of(apart), poses
+
+
+def finely_taken_apart(
+    fragments: list[Fragment], most_points: int, seed: int = 0
+) -> tuple[Evidence, Detail, np.ndarray]:
+    """The same with evidence of at most so many points of a piece, and all of its points as detail."""
+    apart, poses = _in_own_frames(fragments, seed)
+    detail = Detail(tuple(f.points for f in apart), tuple(f.normals for f in apart))
+    return Evidence.of(apart, most_points=most_points), detail, poses
+
+
+def _in_own_frames(fragments: list[Fragment], seed: int) -> tuple[list[Fragment], np.ndarray]:
     rng = np.random.default_rng(seed)
     poses = np.stack([random_motion_of_size(rng, 180.0, 1.0) for _ in fragments])
     apart = [
         Fragment(act(np.linalg.inv(g), f.points), f.normals @ g[:3, :3], f.break_probability)
         for g, f in zip(poses, fragments, strict=True)
     ]
-    return Evidence.of(apart), poses
+    return apart, poses
 
 
 def disturbed(poses: np.ndarray, degrees: float, distance: float, seed: int = 0) -> np.ndarray:

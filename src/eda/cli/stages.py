@@ -17,8 +17,9 @@ STAGE_ENDS: dict[Stage, float] = {
     Stage.MATCH: 0.6,
     Stage.REFINE_JOINTS: 0.85,
     Stage.GROW: 0.88,
-    Stage.REFINE_SAMPLES: 0.92,
-    Stage.DOCK: 0.95,
+    Stage.REFINE_SAMPLES: 0.91,
+    Stage.DOCK: 0.93,
+    Stage.FINISH: 0.95,
     Stage.RANK: 0.96,
     Stage.WRITE: 1.0,
 }

@@ -95,11 +95,12 @@ class Resampler:
     def __call__(self, detail: Detail, budget: Budget) -> np.ndarray:
         """Poses (K, N, 4, 4) of the pieces in the frames of their points."""
         weight = next(self.model.parameters())
-        dense = Pieces.from_clouds(detail.points, detail.normals).to(dtype=weight.dtype, device=weight.device)
+        dense = Pieces.from_clouds(detail.points, detail.normals, dtype=weight.dtype, device=weight.device)
         encoding = self.model.encode(self.model.focus(dense))
         sampler = Sampler(self.model, encoding, self.steps, self.rounds, self.solver)
         found = sampler.sample(self.samples, torch.Generator().manual_seed(self.seed), None, budget).final
-        return dense.to(device="cpu").to_user(SE3(found.rotation.cpu(), found.translation.cpu())).matrix().numpy()
+        poses = found.to(device="cpu", dtype=torch.float64).polish()  # the network's rounding
+        return dense.to(device="cpu").to_user(poses).matrix().numpy()
 
 
 def side_by_side(parts: Sequence[Trajectory]) -> Trajectory:

@@ -31,10 +31,10 @@ class Problem:
     evidence: Evidence  # of the groups
     samples: np.ndarray  # (K, G, 4, 4) assemblies of the groups, drawn from the flow
     groups: RigidGroups
-    clouds: Sequence[np.ndarray] = ()  # N of (n_i, 3): all points of the pieces, if a proposer may use them
     anchor: int | None = None  # the group that every assembly contains
     detail: Detail | None = None  # all points of the groups, if they may be used
     resample: Resample | None = None  # draws assemblies of other pieces, such as groups that were merged
+    clouds: Sequence[np.ndarray] = ()  # N of (n_i, 3): all points of the pieces themselves, if they may be used
 
 
 class Proposals(NamedTuple):

@@ -49,9 +49,12 @@ class Assemblies:
 
     def polish(self, evidence: Evidence) -> Assemblies:
         """Refined a little, all pieces of an assembly together; those that this makes worse are left as they are."""
-        refined = Assemblies.of(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed)
-        either = Assemblies.cat([self, refined])
-        return either[np.arange(len(self)) + np.where(refined.score > self.score, len(self), 0)]
+        return self.or_better(Assemblies.of(evidence, refine(evidence, self.poses, self.placed, POLISH), self.placed))
+
+    def or_better(self, others: Assemblies) -> Assemblies:
+        """Each of these, or of as many others the one in its place where that has a higher score."""
+        either = Assemblies.cat([self, others])
+        return either[np.arange(len(self)) + np.where(others.score > self.score, len(self), 0)]
 
     def best(self, evidence: Evidence, count: int) -> Assemblies:
         """The distinct ones with the highest scores, the best first."""

@@ -1,7 +1,7 @@
 """Candidates: assemblies of joints, wherever these were proposed, and samples refined as they are.
 
-samples ───┬─► refined as they are ────────────┐
-           ├─► joints ─► grown assemblies ─────┴─► repaired
+samples ───┬─► refined as they are ─────────┐
+           ├─► joints ─► grown assemblies ──┴─► once more, sure pieces merged ─► repaired ─► finished
 proposers ─┘
 """
 
@@ -52,12 +52,12 @@ def _best(found: Assemblies) -> Assemblies:
 
 def _search(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget: Budget) -> Assemblies:
     """The candidates of one look."""
-    evidence, anchor = problem.evidence, problem.anchor
+    evidence = problem.evidence
     joints = _joints(problem, regime, config, budget)
     budget.report(Stage.GROW, 0.0)
-    grown = grow(evidence, joints, config.joints, anchor=anchor)
+    grown = grow(evidence, joints, config.joints, anchor=problem.anchor)
     if regime.refines_samples and len(evidence) > 2:
-        wholes = _refine_samples(problem, anchor, config, budget)
+        wholes = _refine_samples(problem, config, budget)
         grown = Assemblies.cat([grown, *wholes]).best(evidence, 4 * config.joints.beam)
     return _repair(evidence, grown, regime, config, budget)
 
@@ -93,7 +93,7 @@ def _joints(problem: Problem, regime: AssemblyRegime, config: RankConfig, budget
     return joints
 
 
-def _refine_samples(problem: Problem, anchor: int | None, config: RankConfig, budget: Budget) -> list[Assemblies]:
+def _refine_samples(problem: Problem, config: RankConfig, budget: Budget) -> list[Assemblies]:
     """Samples, refined with all pieces at once, without those that are not supported. Small pieces are pulled into
     their place by all neighbours together where no joint alone would hold. Some at a time, since it may take long.
     """
@@ -104,5 +104,5 @@ def _refine_samples(problem: Problem, anchor: int | None, config: RankConfig, bu
         budget.report(Stage.REFINE_SAMPLES, first / len(problem.samples))
         some = problem.samples[first : first + AT_ONCE]
         refined = np.concatenate([refine(problem.evidence, some, config=how) for how in (RefineConfig(), NEARBY)])
-        found.append(prune_unsupported(problem.evidence, refined, config.joints, anchor))
+        found.append(prune_unsupported(problem.evidence, refined, config.joints, problem.anchor))
     return found

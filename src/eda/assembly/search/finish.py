@@ -24,8 +24,8 @@ from eda.registration.rigid import move_about
 # From the coarse scale, on which the assemblies were found, to the fine one.
 CLOSE = RefineConfig(first_radius=0.1, steps=8, first_slide=0.05, last_slide=0.01, most_points=500)
 # Of the directions in which joints resist, the weakest that are tried, how far the farthest point moves, in units of
-# the puzzle's size, and how often.
-DIRECTIONS, SHIFTS, ROUNDS = 2, (-0.2, -0.08, 0.08, 0.2), 1
+# the puzzle's size.
+DIRECTIONS, SHIFTS = 2, (-0.2, -0.08, 0.08, 0.2)
 # Directions that resist more than this share of the mean need no trial: refining finds the best place along them.
 WEAK = 0.02
 # The motions of the whole, which nothing resists.
@@ -46,9 +46,7 @@ class _Scales:
 
     def refine(self, before: Assemblies) -> Assemblies:
         """Refined to the fine scale; those that this makes worse are left as they are."""
-        after = self.judge(refine(self.fine, before.poses, before.placed, CLOSE), before.placed)
-        either = Assemblies.cat([before, after])
-        return either[np.arange(len(before)) + np.where(after.score > before.score, len(before), 0)]
+        return before.or_better(self.judge(refine(self.fine, before.poses, before.placed, CLOSE), before.placed))
 
 
 def finish(evidence: Evidence, found: Assemblies, detail: Detail, count: int, budget: Budget) -> Assemblies:
@@ -64,24 +62,18 @@ def finish(evidence: Evidence, found: Assemblies, detail: Detail, count: int, bu
     refined = scales.refine(scales.judge(found.poses, found.placed))
     order = np.argsort(-refined.score, kind="stable")
     best, others = refined[order[:1]], refined[order[1:]]
-    for done in range(ROUNDS):
-        budget.report(Stage.FINISH, (1 + done) / (1 + ROUNDS))
-        slid = None if budget.exhausted else _slide(scales, best)
-        if slid is None:
-            break
-        best = slid
-    return Assemblies.cat([best, others])
+    budget.report(Stage.FINISH, 0.5)
+    return Assemblies.cat([best if budget.exhausted else _slide(scales, best), others])
 
 
-def _slide(scales: _Scales, best: Assemblies) -> Assemblies | None:
-    """An assembly (K = 1) moved along a direction in which it hardly resists, and refined; None if none is better."""
+def _slide(scales: _Scales, best: Assemblies) -> Assemblies:
+    """An assembly (K = 1), or a better one: moved along a direction in which it hardly resists, and refined."""
     moved = _slides(scales, best)
     if not len(moved):
-        return None
+        return best
     placed = np.broadcast_to(best.placed, moved.shape[:2])
     tried = scales.refine(scales.judge(moved, placed))
-    top = tried[[int(tried.score.argmax())]]
-    return top if top.score[0] > best.score[0] else None
+    return best.or_better(tried[[int(tried.score.argmax())]])
 
 
 def _slides(scales: _Scales, best: Assemblies) -> np.ndarray:

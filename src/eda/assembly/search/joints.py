@@ -26,8 +26,6 @@ HALF = ROUGH.steps // 2
 NEARBY = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=100)
 # What is left to do for a match: it is nearly right, but little of the two scans may overlap, so many points are asked.
 CLOSE = RefineConfig(first_radius=0.15, steps=8, first_slide=0.1, most_points=400)
-
-
 # Poses need not be refined, or scored, twice if no point lies further apart than this.
 ALIKE = 0.02
 

@@ -7,7 +7,7 @@ groups, and the way back from assemblies of groups to assemblies of pieces.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from eda.lie import SE3
 from eda.pieces import MIN_POINTS
 from eda.registration.rigid import act, rotate
 from eda.registration.rigid_groups import RigidGroups
-
-Move = Callable[[np.ndarray, np.ndarray], np.ndarray]  # a motion (4, 4) of points or of directions (n, 3)
 
 
 def merge_fragments(evidence: Evidence, poses: np.ndarray, placed: np.ndarray) -> Fragment:
@@ -69,34 +67,37 @@ def merge_evidence(groups: RigidGroups, evidence: Evidence) -> Evidence:
     return Evidence.of(merged, evidence.rules)
 
 
-def merge_detail(groups: RigidGroups, evidence: Evidence | None, detail: Detail) -> Detail:
-    """All points of groups. With the evidence of broken pieces, without those on breaks that a group has closed."""
+def merge_detail(groups: RigidGroups, evidence: Evidence, detail: Detail) -> Detail:
+    """All points of groups, without those on the breaks between the pieces of one."""
     if groups.is_trivial:
         return detail
     T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
-    whole = [np.ones(len(cloud), dtype=bool) for cloud in detail.points]
-    kept = whole if evidence is None else _open_points(groups, evidence, detail)
-
-    def merge(move: Move, columns: Sequence[np.ndarray], number: int) -> np.ndarray:
-        members = np.flatnonzero(group == number).tolist()
-        return np.concatenate([move(T_group_piece[i], columns[i][kept[i]]) for i in members])
-
-    numbers = range(len(groups.first))
-    points = tuple(merge(act, detail.points, number) for number in numbers)
-    return Detail(points, tuple(merge(rotate, detail.normals, number) for number in numbers))
+    merged = [_merge_clouds(evidence, detail, T_group_piece, group == number) for number in range(len(groups.first))]
+    return Detail(tuple(points for points, _ in merged), tuple(normals for _, normals in merged))
 
 
-def _open_points(groups: RigidGroups, evidence: Evidence, detail: Detail) -> list[np.ndarray]:
-    """N of (m_i,) bool, the points whose nearest in the evidence is not on a break that a group has closed."""
-    T_group_piece, group = groups.T_group_piece.matrix().numpy(), groups.group.numpy()
-    is_open = [np.ones(len(cloud), dtype=bool) for cloud in detail.points]
-    for number in range(len(groups.first)):
-        members = group == number
-        for i, closed in zip(np.flatnonzero(members), _closed_breaks(evidence, T_group_piece, members), strict=True):
-            _, nearest = evidence.fragments[i].tree.query(detail.points[i])
-            if (~closed[nearest]).sum() >= MIN_POINTS:
-                is_open[i] = ~closed[nearest]
-    return is_open
+def _merge_clouds(
+    evidence: Evidence, detail: Detail, poses: np.ndarray, placed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All points of the pieces placed (N,) as one cloud, with normals, without those on closed breaks."""
+    pieces, closed = np.flatnonzero(placed), _closed_breaks(evidence, poses, placed)
+    rows = [_open_rows(evidence.fragments[i], detail.points[i], c) for i, c in zip(pieces, closed, strict=True)]
+    return (
+        np.concatenate([act(poses[i], detail.points[i][kept]) for i, kept in zip(pieces, rows, strict=True)]),
+        np.concatenate([rotate(poses[i], detail.normals[i][kept]) for i, kept in zip(pieces, rows, strict=True)]),
+    )
+
+
+def _open_rows(fragment: Fragment, points: np.ndarray, closed: np.ndarray) -> np.ndarray:
+    """(m,) which points (m, 3) of a piece have a nearest one in the evidence that is not `closed` (n,).
+
+    All, if these are too few for a piece.
+    """
+    if not closed.any():
+        return np.ones(len(points), dtype=bool)
+    _, nearest = fragment.tree.query(points)
+    kept = ~closed[nearest]
+    return kept if kept.sum() >= MIN_POINTS else np.ones(len(points), dtype=bool)
 
 
 def expand_assemblies(groups: RigidGroups, evidence: Evidence, found: Assemblies) -> Assemblies:

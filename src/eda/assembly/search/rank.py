@@ -64,10 +64,10 @@ def rank(
     groups = groups_of(first, rigid)
     found = Assemblies.none(len(groups.first))
     if config.refine and len(groups.first) > 1:
-        merged = detail and merge_detail(groups, evidence if regime.has_breaks else None, detail)
+        merged = None if detail is None else merge_detail(groups, evidence, detail)
         anchor, clouds = None if groups.is_trivial else 0, detail.points if detail else ()
         of_groups = samples[:, groups.first.numpy()]
-        problem = Problem(merge_evidence(groups, evidence), of_groups, groups, clouds, anchor, merged, resample)
+        problem = Problem(merge_evidence(groups, evidence), of_groups, groups, anchor, merged, resample, clouds)
         found = find_assemblies(problem, regime, config, budget)
     budget.report(Stage.RANK, 1.0)
     only_samples = bool(len(samples) and not len(found) and (budget.exhausted or not config.refine))
@@ -111,11 +111,12 @@ def _alternatives(
     best, found = ranked.best, judge.believe(ranked.best, ranked.margin)
     probability = _consistent(evidence, best, found.wholes)
     shares = mean_support(sample_support(evidence, best, samples, config), best.placed)
+    score = score_assemblies(evidence, best.poses, best.placed).score  # all at one scale, whatever they were ranked by
     return [
         Alternative(
             poses=best.poses[k],
             placed=best.placed[k],
-            score=float(best.score[k]),
+            score=float(score[k]),
             probability=float(probability[k]),
             confidence=found.pieces[k],
             joints=found.joints[k],

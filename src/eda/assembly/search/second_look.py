@@ -8,16 +8,14 @@ closed breaks are gone. The network has learned such puzzles, too: pieces were j
 from __future__ import annotations
 
 import numpy as np
-import torch
-from scipy.sparse.csgraph import connected_components
 
 from eda.assembly.contact.evidence import Evidence
 from eda.assembly.contact.score import score_assemblies
 from eda.assembly.proposals import Problem
 from eda.assembly.search.assemblies import Assemblies
-from eda.assembly.search.merged_pieces import merge_detail, merge_evidence
+from eda.assembly.search.merged_pieces import groups_of, merge_detail, merge_evidence
+from eda.assembly.search.support import components
 from eda.budget import Budget
-from eda.lie import SE3
 from eda.registration.rigid_groups import RigidGroups
 
 # What a piece that surely lies right gains of what it could.
@@ -38,20 +36,11 @@ def merge_sure_pieces(problem: Problem, best: Assemblies, budget: Budget) -> tup
     detail = merge_detail(groups, problem.evidence, problem.detail)
     samples = problem.resample(detail, budget)
     anchor = None if problem.anchor is None else int(groups.group[problem.anchor])
-    return groups, Problem(
-        evidence, samples, _single(len(groups.first)), detail.points, anchor, detail, problem.resample
-    )
+    return groups, Problem(evidence, samples, groups_of(samples, []), anchor, detail, problem.resample)
 
 
 def _sure_groups(evidence: Evidence, best: Assemblies) -> RigidGroups:
     """The components of the sure pieces that are connected by joints that gain."""
     sure = best.placed[0] & (best.pieces[0] > SURE_GAIN)
-    gain = score_assemblies(evidence, best.poses, sure[None]).gain[0]
-    _, component = connected_components(gain + gain.T > 0, directed=False)
-    members = [np.flatnonzero(component == number).tolist() for number in range(component.max() + 1)]
-    return RigidGroups.of(SE3.from_matrix(torch.from_numpy(np.ascontiguousarray(best.poses[0]))), members)
-
-
-def _single(count: int) -> RigidGroups:
-    """So many groups of one piece each."""
-    return RigidGroups.of(SE3.identity(count, dtype=torch.float64), [])
+    component = components(score_assemblies(evidence, best.poses).gain[0], sure)
+    return groups_of(best.poses, [np.flatnonzero(component == number).tolist() for number in np.unique(component)])

@@ -33,14 +33,14 @@ def prune_unsupported(
 
 def _best_component(gain: np.ndarray, placed: np.ndarray, anchor: int | None) -> np.ndarray:
     """(N,) of the pieces placed, the component, connected by joints of gain (N, N), that gains most."""
-    components = _components(gain, placed)
+    component = components(gain, placed)
     if anchor is not None:
-        return placed & (components == components[anchor])
-    within = [gain[np.ix_(components == k, components == k)].sum() for k in range(components.max() + 1)]
-    return placed & (components == int(np.argmax(within)))
+        return placed & (component == component[anchor])
+    within = [gain[np.ix_(component == k, component == k)].sum() for k in range(component.max() + 1)]
+    return placed & (component == int(np.argmax(within)))
 
 
-def _components(gain: np.ndarray, placed: np.ndarray) -> np.ndarray:
+def components(gain: np.ndarray, placed: np.ndarray) -> np.ndarray:
     """(N,) the number of the connected component of every piece; those not placed are components of their own."""
     return connected_components((gain + gain.T > 0) & placed & placed[:, None], directed=False)[1]
 
@@ -49,7 +49,7 @@ def is_connected(evidence: Evidence, assemblies: Assemblies) -> np.ndarray:
     """(K,) whether the pieces placed are connected by joints that gain."""
     gain = score_assemblies(evidence, assemblies.poses, assemblies.placed).gain
     every = zip(gain, assemblies.placed, strict=True)
-    return np.array([len(np.unique(_components(one, placed)[placed])) <= 1 for one, placed in every], dtype=bool)
+    return np.array([len(np.unique(components(one, placed)[placed])) <= 1 for one, placed in every], dtype=bool)
 
 
 def all_supported(assemblies: Assemblies, config: JointConfig) -> np.ndarray:
