@@ -1,7 +1,7 @@
 """Candidates: assemblies of joints, wherever these were proposed, and samples refined as they are.
 
 samples ───┬─► refined as they are ─────────┐
-           ├─► joints ─► grown assemblies ──┴─► once more, sure pieces merged ─► repaired ─► finished
+           ├─► joints ─► grown assemblies ──┴─► repaired ─► once more, sure pieces merged ─► finished
 proposers ─┘
 """
 
