@@ -42,6 +42,14 @@ def test_categories(tmp_path, fractures):
         len(BreakingBadPack(tmp_path, categories=("Vase",)))
 
 
+def test_halves_share_no_shape_and_are_all_together(tmp_path, fractures):
+    write_fracture_pack(tmp_path / "pack.npz", fractures, CONTACT)
+    halves = {half: [example.name for example in BreakingBadPack(tmp_path, half=half)] for half in ("even", "odd")}
+    assert halves == {"even": ["everyday/Cup/s0/mode_0"], "odd": ["everyday/Cup/s1/mode_0"]}
+    with pytest.raises(InputError, match="half"):
+        BreakingBadPack(tmp_path, half="first")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -19,6 +19,9 @@ from eda.data.example import OUTER, Example
 from eda.data.reading import check_offsets, reading
 from eda.data.source import ItemSource
 from eda.errors import InputError
+from eda.settings import check_choice
+
+_HALVES = {"even": slice(0, None, 2), "odd": slice(1, None, 2)}  # of the shapes in alphabetical order
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,21 @@ class BreakingBadPack(ItemSource[int]):
 
     path: Path  # the .npz file, or the folder of the only one
     categories: tuple[str, ...] = ()  # empty: all
+    half: str = ""  # "even" or "odd": every other shape, so that nothing is reported on a shape that was developed on
+
+    def __post_init__(self) -> None:
+        check_choice("half", self.half, ("", *_HALVES))
 
     @cached_property
     def items(self) -> tuple[int, ...]:
         """The numbers of the fractures in the file."""
         entries = _fractures(self._file).entries
         wanted = set(self.categories) if self.categories else {entry["category"] for entry in entries}
-        chosen = tuple(i for i, entry in enumerate(entries) if entry["category"] in wanted)
+        shapes = sorted({str(entry["shape"]) for entry in entries})
+        of_half = set(shapes[_HALVES.get(self.half, slice(None))])
+        chosen = tuple(
+            i for i, entry in enumerate(entries) if entry["category"] in wanted and str(entry["shape"]) in of_half
+        )
         if not chosen:
             raise InputError(f"{self._file}: no fractures of {', '.join(self.categories)}")
         return chosen
