@@ -50,7 +50,7 @@ def assert_same_figures(found: object, wanted: object, where: str = "") -> None:
             assert_same_figures(found[index], value, f"{where}/{index}")
     elif isinstance(wanted, float):
         # Samples are not refined, and which places are nearest may change with rounding.
-        assert found == pytest.approx(wanted, rel=1e-2, abs=1e-2), where
+        assert found == pytest.approx(wanted, rel=3e-2, abs=2e-2), where
     else:
         assert found == wanted, where
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from eda.assembly.confidence import Probabilities
 
 # A piece that is less likely in its place than this has none.
-LEAST_CONFIDENCE = 0.2
+LEAST_CONFIDENCE = 0.1
 
 Belief = Callable[[np.ndarray], Probabilities]  # of one assembly (K = 1), by which pieces are placed (N,)
 
