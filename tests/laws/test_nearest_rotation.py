@@ -68,7 +68,7 @@ def test_a_damped_gradient_is_bounded_where_the_rotation_is_hardly_unique(values
     assert drawn(3, 3, seed=1).norm() < 6
     for seed in range(1, 5):
         assert slope(matrix, DAMPING, seed).norm() < bound
-    if 1e-10 < gap < 1e-3:
+    if 1e-7 < gap < 1e-3:  # nearer than that, rounding decides what an undamped gradient is
         assert slope(matrix, 0.0).norm() > 10 * bound
 
 

@@ -57,7 +57,7 @@ def test_the_best_is_without_it_and_the_alternative_has_it():
     believing = replace(SAMPLED, confidence=Believer(pieces=(0.9, 0.9, LOW)))
     best, second, *_ = rank(evidence, true[None], believing)
     assert best.placed.tolist() == [True, True, False]
-    assert best.why_unplaced(2) == "left out: its best place is 10% likely"
+    assert best.why_unplaced(2) == f"left out: its best place is {LOW:.0%} likely"
     assert best.why_unplaced(0) is None
     assert second.placed.all()
     np.testing.assert_array_equal(best.poses[:2], second.poses[:2])
