@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # What options of more than a line are for.
 MESHES = "What to break: a mesh, a folder of meshes, or a pack of meshes. If not given, objects are generated."
+CHIPS = "Share of the objects that break into a body and chips; a small --min-volume lets chips be small."
 FOREIGN = "Chance, for each piece, that a piece of another object is added."
 EROSION = "Widest gap along the breaks, as a share of the object's size."
 SHAPES = "Which generated objects to break: all, train, thick, thin, held_out, or kinds, separated by commas."
@@ -31,6 +32,7 @@ def fracture(
     pieces: Annotated[str, typer.Option(metavar="MIN-MAX", help="Number of pieces of a puzzle.")] = "2-8",
     roughness: Annotated[float, typer.Option(help="Roughness of the breaks, as a share of the object's size.")] = 0.02,
     min_volume: Annotated[float, typer.Option(help="Smallest volume of a piece, as a share of the object's.")] = 0.025,
+    chips: Annotated[float, typer.Option(help=CHIPS)] = 0.0,
     missing: Annotated[float, typer.Option(help="Chance of each piece to be left out.")] = 0.0,
     foreign: Annotated[float, typer.Option(help=FOREIGN)] = 0.0,
     erosion: Annotated[float, typer.Option(help=EROSION)] = 0.0,
@@ -59,7 +61,7 @@ def fracture(
     check_choice("--as", form, ("shards", "meshes"))
     least, most = _range(pieces)
     config = FractureConfig(
-        min_pieces=least, max_pieces=most, roughness=roughness, min_volume=min_volume, missing=missing,
+        min_pieces=least, max_pieces=most, roughness=roughness, min_volume=min_volume, chips=chips, missing=missing,
         foreign=foreign, erosion=erosion, num_points=points, kinds=listed(kinds),
     )  # fmt: skip
     source = _source(config, seed, meshes, shapes, licences, puzzles)

@@ -21,6 +21,8 @@ NOWHERE = 1e-3  # nearer than this, the direction from the impact is not known
 
 CURVATURE = 0.8  # of bent sheets, times the object's size
 INNER = (0.2, 0.8)  # quantiles of a part between which it is cut
+OUTER = (0.0, 0.15)  # the same where chips come off: near one end, which may be any
+EVENNESS, CHIP_EVENNESS = (1, 3), (3, 5)  # the body of an object with chips is always the largest part
 STAR_SHARE = 0.5  # of the shells crack in a star around the impact
 
 
@@ -36,19 +38,27 @@ class Crack:
     focus: float  # how much parts near the impact break before others
     impact: np.ndarray  # (3,) where it was hit
     star: bool  # whether a shell cracks in a star around it
+    inner: tuple[float, float] = INNER  # quantiles of a part between which it is cut
 
     @staticmethod
-    def draw(rng: np.random.Generator, kind: str, mesh: Mesh, size: float, roughness: float, erosion: float) -> Crack:
-        """A random crack from anywhere on the surface; `roughness` and `erosion` are bounds, relative to the size."""
+    def draw(
+        rng: np.random.Generator, kind: str, mesh: Mesh, size: float, roughness: float, erosion: float, chips: float = 0
+    ) -> Crack:
+        """A random crack from anywhere on the surface; `roughness` and `erosion` are bounds, relative to the size.
+
+        With the chance `chips`, chips come off a body; else the parts that break are cut through their middles.
+        """
+        chipped = bool(chips and rng.random() < chips)
         return Crack(
             kind=kind,
             size=size,
             roughness=size * roughness * rng.uniform(1 / 3, 1),
             erosion=size * erosion * rng.uniform(1 / 3, 1),
-            evenness=rng.uniform(1, 3),
+            evenness=rng.uniform(*(CHIP_EVENNESS if chipped else EVENNESS)),
             focus=rng.uniform(0, 2),
             impact=_surface_point(rng, mesh)[0],
             star=bool(rng.random() < STAR_SHARE),
+            inner=OUTER if chipped else INNER,
         )
 
     def weight(self, volume: float, mesh: Mesh) -> float:
@@ -84,19 +94,19 @@ Draw = Callable[[np.random.Generator, Crack, Mesh], Course]
 def _rough(rng: np.random.Generator, crack: Crack, mesh: Mesh) -> Course:
     """A bent sheet through the middle."""
     across = _long_direction(rng, mesh)
-    return across, _inner_point(rng, mesh, across), bend(rng, CURVATURE / crack.size)
+    return across, _inner_point(rng, mesh, across, crack.inner), bend(rng, CURVATURE / crack.size)
 
 
 def _cells(rng: np.random.Generator, crack: Crack, mesh: Mesh) -> Course:
     """The wall of a few Voronoi cells."""
     across = _long_direction(rng, mesh)
-    return across, _inner_point(rng, mesh, across), facets(rng, 0.35 * float(np.ptp(mesh.vertices, axis=0).max()))
+    return across, _inner_point(rng, mesh, across, crack.inner), facets(rng, 0.35 * float(np.ptp(mesh.vertices, axis=0).max()))
 
 
 def _shell(rng: np.random.Generator, crack: Crack, mesh: Mesh) -> Course:
     """A sheet at right angles to the wall, as pots crack: anywhere, or from the impact if the part reaches there."""
     across = _long_direction(rng, mesh)
-    point, normal = _inner_surface_point(rng, mesh, across)
+    point, normal = _inner_surface_point(rng, mesh, across, crack.inner)
     around = np.cross(normal, point - crack.impact)
     if crack.star and crack.distance(mesh) < NEAR_IMPACT and np.linalg.norm(around) > NOWHERE * crack.size:
         across = around
@@ -122,16 +132,20 @@ def _long_direction(rng: np.random.Generator, mesh: Mesh) -> np.ndarray:
     return rng.normal(size=len(mesh.vertices)) @ (mesh.vertices - mesh.vertices.mean(axis=0))
 
 
-def _inner_point(rng: np.random.Generator, mesh: Mesh, across: np.ndarray) -> np.ndarray:
-    """A point of the part that is not at its ends in this direction."""
+def _inner_point(
+    rng: np.random.Generator, mesh: Mesh, across: np.ndarray, inner: tuple[float, float]
+) -> np.ndarray:
+    """A point of the part between two quantiles in this direction."""
     center, axis = mesh.vertices.mean(axis=0), across / np.linalg.norm(across)
-    return center + axis * rng.uniform(*np.quantile((mesh.vertices - center) @ axis, INNER))
+    return center + axis * rng.uniform(*np.quantile((mesh.vertices - center) @ axis, inner))
 
 
-def _inner_surface_point(rng: np.random.Generator, mesh: Mesh, across: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A point of the surface that is not at the part's ends in this direction, and the unit normal there."""
+def _inner_surface_point(
+    rng: np.random.Generator, mesh: Mesh, across: np.ndarray, inner: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A point of the surface between two quantiles in this direction, and the unit normal there."""
     along = mesh.corners.mean(axis=1) @ across
-    low, high = np.quantile(along, INNER)
+    low, high = np.quantile(along, inner)
     return _surface_point(rng, mesh, (along >= low) & (along <= high))
 
 

@@ -44,6 +44,7 @@ class FractureConfig:
     kinds: tuple[str, ...] = tuple(KINDS)  # each object breaks in one of these ways
     roughness: float = 0.02  # standard deviation of a break from a smooth one; an object gets a third of it or more
     min_volume: float = 1 / 40  # of a piece, as a share of the whole
+    chips: float = 0.0  # chance that an object breaks into a body and chips
     missing: float = 0.0  # chance of each piece to be left out; two always stay
     foreign: float = 0.0  # chance, for each piece, that a piece of another object is put in
     erosion: float = 0.0  # widest gap along the breaks; an object gets a third of it or more
@@ -55,7 +56,7 @@ class FractureConfig:
         check_whole("num_points", self.num_points, 100, MOST_POINTS)
         check_positive("roughness", self.roughness)
         check_positive("min_volume", self.min_volume)
-        for name, most in (("missing", 1), ("foreign", 1), ("erosion", 0.2)):
+        for name, most in (("chips", 1), ("missing", 1), ("foreign", 1), ("erosion", 0.2)):
             _check_share(name, getattr(self, name), most)
         if self.min_volume * self.min_pieces >= 1:
             raise InputError(f"{self.min_pieces} pieces cannot each have {self.min_volume:.3g} of the volume")
@@ -137,7 +138,7 @@ def _attempts(solid: Manifold, count: int, rng: np.random.Generator, config: Fra
     while len(attempts) < ATTEMPTS and not (attempts and len(attempts[-1].parts) == count):
         kind = config.kinds[rng.integers(len(config.kinds))]
         surface, size = mesh_of(solid), size_of(solid)
-        crack = Crack.draw(rng, kind, surface, size, config.roughness, config.erosion)
+        crack = Crack.draw(rng, kind, surface, size, config.roughness, config.erosion, config.chips)
         attempts.append(_Breakage(solid, crack, config.min_volume * solid.volume()))
         attempts[-1].run(count, rng)
     return attempts
