@@ -28,6 +28,7 @@ from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative, Assembly
 from eda.assembly.search.rank import rank
 from eda.assembly.search.rank_config import RankConfig
+from eda.assembly.small_pieces import SmallPieces
 from eda.budget import Budget, Progress, Stage, silent
 from eda.errors import InputError
 from eda.flow import Trajectory, sample_noise
@@ -131,8 +132,19 @@ def _with_model(
 ) -> PreparedPieces:
     names = piece_names(names, len(given))
     network = model if isinstance(model, Eda) else _load(choice, device)
-    model_input = ModelInput.of(given, FEW_POINTS if network is None else network.config.budget.of(len(given)))
-    return PreparedPieces(names, given, model_input, network, choice, pins_by_index(pins or {}, names))
+    known = pins_by_index(pins or {}, names)
+    is_fracture = network is not None and network.config.regime == "fracture"
+    small = SmallPieces.among(names, given, known) if is_fracture else SmallPieces.none(names, given)
+    clouds, large = given[small.large], small.large.tolist()
+    return PreparedPieces(
+        names=tuple(names[i] for i in large),
+        clouds=clouds,
+        model_input=ModelInput.of(clouds, FEW_POINTS if network is None else network.config.budget.of(len(clouds))),
+        model=network,
+        choice=choice,
+        pins={large.index(i): pin for i, pin in known.items()},
+        small=small,
+    )
 
 
 def _choices(model: Eda | str | Path | None, clouds: Clouds) -> tuple[ModelChoice, ...]:
@@ -181,7 +193,10 @@ def _check_device(device: str) -> torch.device:
 
 @dataclass(frozen=True)
 class PreparedPieces:
-    """N pieces and a model for them, ready to be sampled. Make one with `prepare`."""
+    """N pieces and a model for them, ready to be sampled. Make one with `prepare`.
+
+    Pieces that are too small beside the others are not among the N, but come back in the result.
+    """
 
     names: tuple[str, ...]  # (N,)
     clouds: Clouds  # in the user's frames
@@ -189,6 +204,7 @@ class PreparedPieces:
     model: Eda | None  # None: nothing is sampled, scans are matched
     choice: ModelChoice
     pins: dict[int, np.ndarray]  # (4, 4) in the user's frames, by the index of the piece
+    small: SmallPieces  # all pieces, and which of them are the N
 
     @cached_property
     def regime(self) -> AssemblyRegime:
@@ -292,7 +308,7 @@ class PreparedPieces:
             detail=self.model_input.detail(self.clouds),
             resample=None if self.model is None else self._resampler(self.model, config),
         )
-        return self._assembly(self._with_pins(found), trajectory, config, budget)
+        return self.small.add_to(self._assembly(self._with_pins(found), trajectory, config, budget))
 
     def _resampler(self, model: Eda, config: AssembleConfig) -> Resampler:
         return Resampler(model, config.samples, config.steps, config.rounds, config.solver, config.seed)

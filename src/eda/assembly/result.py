@@ -41,6 +41,7 @@ class Alternative:
     count: int = 1  # how many assemblies of this shape were found
     support: float = 0.0  # the share of samples that have its joints, roughly
     rejected: np.ndarray | None = None  # (N,) how likely its place was that an unplaced piece was denied; 0: none found
+    too_small: np.ndarray | None = None  # (N,) bool, for which pieces no place was looked for
 
     def __post_init__(self) -> None:
         count = len(self.poses)
@@ -71,6 +72,8 @@ class Alternative:
         """The reason why a piece has no place; None if it has one."""
         if self.placed[piece]:
             return None
+        if self.too_small is not None and self.too_small[piece]:
+            return "too small beside the other pieces: no place was looked for"
         likely = 0.0 if self.rejected is None else self.rejected[piece]
         return f"left out: its best place is {likely:.0%} likely" if likely > 0 else "no place was found where it holds"
 

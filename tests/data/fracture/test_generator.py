@@ -48,6 +48,26 @@ def test_pieces_are_closed_and_add_up_to_the_whole(item):
     assert volumes.min() >= broken.volume / 40 * (1 - 1e-9)
 
 
+def largest_share(seed: int, **settings: object) -> float:
+    """The volume of the largest of four pieces, as a share of the whole."""
+    broken = box_broken(seed, min_pieces=4, max_pieces=4, min_volume=0.004, **settings)
+    return max(piece.mesh.volume for piece in broken.pieces) / broken.volume
+
+
+@pytest.mark.parametrize("kind", ("rough", "cells"))
+def test_chips_come_off_a_body(kind):
+    bodies, middles = (
+        np.mean([largest_share(seed, kinds=(kind,), chips=chips) for seed in range(8)]) for chips in (1.0, 0.0)
+    )
+    assert bodies > 0.65 > 0.55 > middles
+
+
+def test_a_chance_of_no_chips_changes_nothing():
+    before, after = box_broken(3), box_broken(3, chips=0.0)
+    for first, second in zip(before.pieces, after.pieces, strict=True):
+        np.testing.assert_array_equal(first.mesh.vertices, second.mesh.vertices)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_sides_of_a_cut_are_the_same_surface(kind):
     broken = box_broken(1, kinds=(kind,), min_pieces=6, max_pieces=6)
@@ -262,6 +282,7 @@ REFUSED = {
     "too many pieces": ({"max_pieces": 21}, "max_pieces must be a whole number from 2 to 20"),
     "no roughness": ({"roughness": 0.0}, "roughness must be a positive number"),
     "NaN": ({"roughness": float("nan")}, "roughness must be a positive number"),
+    "more chips than objects": ({"chips": 1.5}, "chips must be a number from 0 to 1"),
     "no volume": ({"min_volume": -0.1}, "min_volume must be a positive number"),
     "too much volume": ({"min_volume": 0.5}, "2 pieces cannot each have 0.5 of the volume"),
     "a chance above one": ({"missing": 1.5}, "missing must be a number from 0 to 1"),

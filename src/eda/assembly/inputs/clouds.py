@@ -60,6 +60,13 @@ class Clouds:
     def __len__(self) -> int:
         return len(self.points)
 
+    def __getitem__(self, index: np.ndarray) -> Clouds:
+        """Some of the pieces."""
+        some = index.tolist()
+        return Clouds(
+            tuple(self.points[i] for i in some), tuple(self.normals[i] for i in some), self.has_estimated_normals[index]
+        )
+
 
 def _subsample(cloud: Cloud, normals: Cloud | None, index: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
     """At most `MAX_CLOUD_POINTS` of a piece's points, and their normals."""
