@@ -54,7 +54,7 @@ def largest_share(seed: int, **settings: object) -> float:
     return max(piece.mesh.volume for piece in broken.pieces) / broken.volume
 
 
-@pytest.mark.parametrize("kind", ("rough", "cells"))
+@pytest.mark.parametrize("kind", ["rough", "cells"])
 def test_chips_come_off_a_body(kind):
     bodies, middles = (
         np.mean([largest_share(seed, kinds=(kind,), chips=chips) for seed in range(8)]) for chips in (1.0, 0.0)
