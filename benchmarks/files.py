@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eda.assembly.contact.fragment import MOST_POINTS
+from eda.assembly.inputs.downsample import POINTS_PER_PIECE
 from eda.data import Example
 from eda.data.piece_files import read_usable_pieces, sample_piece
 from eda.evaluate import AssemblerAnswers
@@ -30,7 +30,7 @@ def puzzles(paths: Sequence[Path], seed: int) -> Iterator[ScatteredPuzzle]:
     """Every path as a puzzle whose pieces were turned by chance."""
     for index, path in enumerate(paths):
         rng = np.random.default_rng((seed, index))
-        samples = [sample_piece(piece, MOST_POINTS, rng) for piece in read_usable_pieces([path]).pieces]
+        samples = [sample_piece(piece, POINTS_PER_PIECE, rng) for piece in read_usable_pieces([path]).pieces]
         example = Example.from_clouds(path.stem, [s.points for s in samples], [s.normals for s in samples])
         yield ScatteredPuzzle.of(example, seed, index)
 

@@ -136,10 +136,11 @@ def _with_model(
     is_fracture = network is not None and network.config.regime == "fracture"
     small = SmallPieces.among(names, given, known) if is_fracture else SmallPieces.none(names, given)
     clouds, large = given[small.large], small.large.tolist()
+    points = FEW_POINTS if network is None else network.config.budget.of(len(clouds))
     return PreparedPieces(
         names=tuple(names[i] for i in large),
         clouds=clouds,
-        model_input=ModelInput.of(clouds, FEW_POINTS if network is None else network.config.budget.of(len(clouds))),
+        model_input=ModelInput.of(clouds, points, one_density=is_fracture),
         model=network,
         choice=choice,
         pins={large.index(i): pin for i, pin in known.items()},

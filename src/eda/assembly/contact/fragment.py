@@ -17,8 +17,8 @@ from eda.errors import InputError
 from eda.registration.icp import Surface
 from eda.registration.patches import Patch
 
-# With so many points a piece is covered well enough to tell roughly where it fits.
-MOST_POINTS = 1500
+# A piece is judged by at most so many points.
+MOST_POINTS = 5000
 # The share of points on a break in usual puzzles, which a probability must exceed to speak for a break; and the odds,
 # relative to that, from which on more would prove no more.
 USUAL_SHARE, SURE_ODDS = 0.12, 8.0

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from eda.assembly.contact.fragment import MOST_POINTS
 from eda.assembly.inputs.normals import outward_normals
 from eda.errors import InputError
 from eda.pieces import Cloud, Pieces
 
 # Points of a piece among which the farthest are found: more cover it no better.
-MAX_CLOUD_POINTS = 8 * MOST_POINTS
+MAX_CLOUD_POINTS = 12_000
 # The work grows with the square of the number of pieces: beyond this, hours.
 MAX_PIECES = 64
 

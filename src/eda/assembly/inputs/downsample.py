@@ -12,7 +12,7 @@ from eda.assembly.contact.evidence import Evidence
 from eda.assembly.contact.fragment import MOST_POINTS, Fragment
 from eda.assembly.contact.rules import ContactRules
 from eda.assembly.inputs.clouds import Clouds
-from eda.cloud import farthest_points
+from eda.cloud import farthest_points_and_gaps
 from eda.data.example import Example
 from eda.lie import SE3
 from eda.model import Eda
@@ -20,6 +20,9 @@ from eda.piece_encoding import Encoding
 from eda.pieces import Pieces
 
 UNKNOWN_BREAK = 0.5  # the probability of a break where no network has looked for one
+# With so many points a piece, pieces are covered well enough to tell roughly where they fit.
+POINTS_PER_PIECE = 1500
+LEAST_POINTS = 200  # of a piece that is small beside the others
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,17 @@ class ModelInput:
     """N pieces twice, in the same frames and the same unit."""
 
     pieces: Pieces  # about as many points as the network was trained on, evenly spaced over all pieces
-    dense: Pieces  # in up to `MOST_POINTS` points each
+    dense: Pieces  # in about `POINTS_PER_PIECE` points each
 
     @staticmethod
-    def of(clouds: Clouds, num_points: int) -> ModelInput:
-        """Downsample by farthest points, to about `num_points` in all: a rule that does not know the axes."""
+    def of(clouds: Clouds, num_points: int, *, one_density: bool = False) -> ModelInput:
+        """Downsample by farthest points, to about `num_points` in all: a rule that does not know the axes.
+
+        With `one_density`, the dense points are equally far apart on all pieces, so that a large piece is seen as
+        sharply as a small one that fits it; else every piece has as many.
+        """
         centers = np.stack([cloud.mean(axis=0) for cloud in clouds.points])
-        rows = [farthest_points(c - m, min(len(c), MOST_POINTS)) for c, m in zip(clouds.points, centers, strict=True)]
+        rows = _dense_rows([c - m for c, m in zip(clouds.points, centers, strict=True)], one_density)
         points = [c[r] - m for c, r, m in zip(clouds.points, rows, centers, strict=True)]
         example = Example.from_clouds("pieces", points, [n[r] for n, r in zip(clouds.normals, rows, strict=True)])
         shift = points[0][0] - example.points[0].astype(np.float64)  # an example is centred as a whole
@@ -76,6 +83,18 @@ class ModelInput:
     def from_user(self, motions: np.ndarray) -> np.ndarray:
         """The inverse of `to_user`."""
         return self.pieces.from_user(SE3.from_matrix(torch.from_numpy(motions))).matrix().numpy()
+
+
+def _dense_rows(clouds: list[np.ndarray], one_density: bool) -> list[np.ndarray]:
+    """Which points of every cloud are dense points, each the farthest from those before it."""
+    most = MOST_POINTS if one_density else POINTS_PER_PIECE
+    runs = [farthest_points_and_gaps(cloud, min(len(cloud), most)) for cloud in clouds]
+    if not one_density:
+        return [rows for rows, _ in runs]
+    # The points with a gap above some length cover every piece evenly at that length.
+    every = np.sort(np.concatenate([gaps for _, gaps in runs]))[::-1]
+    least = every[min(len(every), POINTS_PER_PIECE * len(clouds)) - 1]
+    return [rows[: max(int((gaps >= least).sum()), LEAST_POINTS)] for rows, gaps in runs]
 
 
 def to_model_device(pieces: Pieces, model: Eda) -> Pieces:
