@@ -13,6 +13,7 @@ import typer
 
 from eda.budget import Stage
 from eda.cli.stages import stages
+from eda.cli.terminal import table_console
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,11 +160,10 @@ def _pins(words: list[str], names: list[str]) -> dict[int | str, np.ndarray]:
 
 def _print_result(assembly: Assembly, folder: Path, in_place: bool, refused: list[str]) -> None:
     import numpy as np
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    best, console = assembly.best, Console()
+    best, console = assembly.best, table_console()
     placed = f"{int(best.placed.sum())} of {len(best.placed)} pieces placed"
     console.print(f"{placed}, probability {best.probability:.0%}, in {assembly.seconds:.1f} s")
     console.print(escape(str(assembly.verdict)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eda.cli.terminal import progress
+from eda.cli.terminal import progress, table_console
 
 if TYPE_CHECKING:
     from eda.evaluate import EquivarianceReport
@@ -47,11 +47,10 @@ def check(
 
 
 def _print_report(name: str, report: EquivarianceReport) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console()
+    console = table_console()
     table = Table(title=f"Equivariance of {escape(name)}: medians of {report.draws} draws, 2 to 8 pieces")
     for column in ("law", "statement", "precision", "absolute", "relative", "bound", ""):
         table.add_column(column, justify="right" if column in ("absolute", "relative", "bound") else "left")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from eda.cli.terminal import table_console
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -92,11 +94,10 @@ def _write(measured: dict[str, Evaluation], report: dict[str, Any], tables: list
 
 
 def _print(report: dict[str, Any], reports: dict[str, dict[str, Any]], tables: list[Table]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Printed
 
-    console, whole = Console(), next(iter(reports.values()))
+    console, whole = table_console(), next(iter(reports.values()))
     who = report.get("model", report.get("predictions", "the model that suits the pieces"))
     kind = "assembler with " if "assembler" in whole else ""
     title: str | None = f"{kind}{who} on {report['data']}, {whole['protocol']}"

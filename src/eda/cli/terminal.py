@@ -1,4 +1,4 @@
-"""Progress bars, shown while a command works."""
+"""What commands print on: tables, and progress bars while they work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, ProgressColumn
+
+FILE_WIDTH = 200  # of what is written to a file or a pipe, which have no width of their own
+
+
+def table_console() -> Console:
+    """Where tables are printed; in a file or a pipe they are not cut off at the 80 columns of an old terminal."""
+    from rich.console import Console
+
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=FILE_WIDTH)
 
 
 def bar(*columns: ProgressColumn, hidden: bool) -> Progress:
@@ -15,12 +26,12 @@ def bar(*columns: ProgressColumn, hidden: bool) -> Progress:
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    errors = Console(stderr=True)
     return Progress(
         *columns,
-        console=console,
+        console=errors,
         transient=True,
-        disable=hidden or not console.is_interactive,
+        disable=hidden or not errors.is_interactive,
         speed_estimate_period=3600,  # seconds: one step may take longer than rich's usual 30
     )
 
