@@ -2,8 +2,8 @@
 
     python benchmarks/streets.py path/of/kitti-pack --clips 40
 
-Every clip has four frames 4.3 m apart, as the real one has. All clouds are thinned to 0.2 m and then to 0.5 m, since the
-real ones were stored at 0.2 m. Of the generated clips the mean is printed, and the range from the 10 % to the 90 %
+Every clip has four frames 4.3 m apart, as the real one has. All clouds are thinned to 0.2 m and then to 0.5 m, since
+the real ones were stored at 0.2 m. Of the generated clips the mean is printed, and the range from the 10 % to the 90 %
 quantile: the real clip of single sweeps is one place, which has to lie within. The other real clip is of submaps, each
 of several sweeps, so that its numbers of points and its ranges are not of one sweep.
 """
@@ -100,7 +100,9 @@ if __name__ == "__main__":
     source = StreetSource(options.clips, options.seed, (FRAMES, FRAMES), (SPACING, SPACING))
     made = [of_clip(made_clip(source, item)) for item in range(options.clips)]
     sweeps, submaps = (of_clip(real_clip(options.pack / f)) for f in ("seq00_dense_0_5_10_15", "seq07_submaps_5"))
-    print(f"| | KITTI 00, sweeps | KITTI 07, submaps | generated ({options.clips}) | 10 to 90 % |\n|---|---|---|---|---|")
+    print(
+        f"| | KITTI 00, sweeps | KITTI 07, submaps | generated ({options.clips}) | 10 to 90 % |\n|---|---|---|---|---|"
+    )
     for name, value in sweeps.items():
         figures = np.array([clip[name] for clip in made])
         low, high = np.quantile(figures, [0.1, 0.9])

@@ -1,4 +1,4 @@
-"""Puzzles to learn from and to measure on: three generators, readers of other people's formats, a loader that streams."""
+"""Puzzles to learn from and to measure on: three generators, readers of other people's formats, a streaming loader."""
 
 from eda.data.example import LOST, OUTER, Example
 from eda.data.fracture import Fracture, FractureConfig, FractureSource, open_meshes, random_shape

@@ -1,10 +1,12 @@
 """One text for any source of puzzles, as the command line takes it.
 
-FOLDER                    a dataset made by `eda fracture`, `rooms`, `streets` or `prepare`, or pieces in assembled position
+FOLDER                    a dataset made by `eda fracture`, `rooms`, `streets` or `prepare`, or pieces in assembled
+                          position
 fracture:KEY=VALUE,...    puzzles that the generator breaks: pieces=2-8, puzzles=200, seed=7, shapes=held_out,
                           and the settings of `FractureConfig`
 rooms:KEY=VALUE,...       pairs of scans of generated rooms: rooms=10, seed=7, scans=14, pairs=10, objects=PATH
-streets:KEY=VALUE,...     clips of drives through generated streets: clips=100, seed=7, frames=2-8, spacing=5-10, beams=64
+streets:KEY=VALUE,...     clips of drives through generated streets: clips=100, seed=7, frames=2-8, spacing=100,
+                          and the other settings of `StreetSource` and `LidarConfig`
 KIND:PATH,KEY=VALUE,...   somebody else's dataset, with the kinds and options of `eda prepare`
 
 `register_source` adds a kind.

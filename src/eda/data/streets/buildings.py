@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from eda.data.rooms.chance import Rng
@@ -16,10 +18,10 @@ def building(rng: Rng, width: float, depth: float, height: float) -> list[Body]:
     shade = rng.uniform(0.15, 0.6)
     cuts = [0.0, *sorted(rng.uniform(0.2, 0.8, rng.integers(0, 3)) * width), width]
     parts, part_kinds = [], (_bay, _bay, _porch, _canopy, _balcony, _pilasters)
-    for start, end in zip(cuts[:-1], cuts[1:], strict=True):
-        back = rng.choice([0.0, rng.uniform(0.2, 2.5)])
+    for start, end in itertools.pairwise(cuts):
+        back = rng.choice([0.0, rng.uniform(0.2, 4.0)], p=[0.4, 0.6])
         parts.append(box((start, back, _SUNK), (end, depth, height * rng.uniform(0.8, 1.0)), shade))
-        for _ in range(rng.poisson(min((end - start) / 5, 4))):
+        for _ in range(rng.poisson(min((end - start) / 3, 6))):
             kind = part_kinds[rng.integers(len(part_kinds))]
             wide = min(rng.uniform(1.2, 3.5), end - start)
             at = rng.uniform(start, end - wide)

@@ -11,27 +11,27 @@ _LEAF = 0.45  # reflectance
 
 
 def tree(rng: Rng) -> list[Body]:
-    """A trunk, and a crown of one to four balls."""
+    """A trunk, and a crown of clumps of leaves between which light passes."""
     size = rng.uniform(0.5, 1.3)
-    trunk, crown = size * rng.uniform(2.0, 4.0), size * rng.uniform(1.4, 3.0)
-    bottom = [cylinder(0, 0, size * rng.uniform(0.1, 0.3), -1.0, trunk + 0.6 * crown, 0.3)]
+    trunk, crown = size * rng.uniform(1.5, 4.0), size * rng.uniform(1.2, 3.0)
+    stem = cylinder(0, 0, size * rng.uniform(0.1, 0.3), -1.0, trunk + 0.6 * crown, 0.3)
     if rng.random() < 0.15:  # a fir, which has its branches low
-        return [*bottom, ellipsoid((0, 0, trunk + crown), (crown, crown, trunk + 0.8 * crown), _LEAF, 0.8)]
-    for _ in range(rng.integers(1, 5)):
-        x, y, z = rng.normal(0, 0.35 * crown, 3)
-        half = crown * rng.uniform(0.6, 1.1, 3)
-        middle = (float(x), float(y), float(max(trunk + crown + z, trunk * 0.7 + half[2])))
-        bottom.append(ellipsoid(middle, tuple(half), _LEAF, rng.uniform(0.5, 2.5)))
-    return bottom
+        return [stem, ellipsoid((0, 0, trunk + crown), (crown, crown, trunk + 0.8 * crown), _LEAF, 0.4)]
+    return [stem, *_clumps(rng, int(rng.integers(5, 12)), (0, 0, trunk + crown), (crown, crown, crown))]
 
 
 def bush(rng: Rng) -> list[Body]:
-    """One to three balls of leaves."""
+    """Clumps of leaves on the ground."""
+    wide, tall = rng.uniform((0.5, 0.4), (1.6, 1.4))
+    return _clumps(rng, int(rng.integers(2, 6)), (0, 0, 0.7 * tall), (wide, wide, tall))
+
+
+def _clumps(rng: Rng, count: int, middle: tuple[float, float, float], half: tuple[float, float, float]) -> list[Body]:
+    """Ellipsoids about in the ellipsoid of these half axes, each about half as large."""
     made = []
-    for _ in range(rng.integers(1, 4)):
-        half = rng.uniform((0.4, 0.4, 0.4), (1.6, 1.6, 1.5))
-        x, y = rng.normal(0, 0.6, 2)
-        made.append(ellipsoid((float(x), float(y), 0.6 * half[2]), tuple(half), _LEAF, rng.uniform(0.2, 0.9)))
+    for offset, share in zip(rng.normal(0, 0.42, (count, 3)), rng.uniform(0.3, 0.65, (count, 3)), strict=True):
+        x, y, z = (float(m + h * o) for m, h, o in zip(middle, half, offset, strict=True))
+        made.append(ellipsoid((x, y, z), tuple(share * half), _LEAF, rng.uniform(0.1, 0.5)))
     return made
 
 

@@ -65,7 +65,7 @@ class GroundPlan:
         height += low * np.clip(self.edge / 0.4 + 0.5, 0, 1) - _CAMBER * np.clip(self.edge + 3, 0, 3)
         height += bumpy * self._waves(rng, _ROUGH_WAVES, 8, rough)
         grass = gaussian_filter(rng.normal(0, 1, self.shape).astype(np.float32), 1.0) * 3.5
-        return (height + 0.05 * min(rough + 0.3, 1) * np.clip((self.edge - 1) / 3, 0, 1) * grass).astype(np.float64)
+        return (height + 0.1 * min(rough + 0.3, 1) * np.clip((self.edge - 1) / 3, 0, 1) * grass).astype(np.float64)
 
     def _waves(self, rng: Rng, lengths: tuple[float, float], count: int, size: float) -> np.ndarray:
         """A sum of level waves of a length in this range, with a standard deviation of `size`."""

@@ -36,13 +36,13 @@ class LidarConfig:
     """A lidar."""
 
     beams: str = "64"
-    azimuth: float = 0.35  # degrees between two firings
+    azimuth: float = 0.2  # degrees between two firings
     range: float = 80.0  # metres, beyond which nothing is measured
     distortion: bool = False  # leave in the points that the car moves while the lidar turns
 
     def __post_init__(self) -> None:
         check_choice("beams", self.beams, tuple(ELEVATIONS))
-        for name, value, least, most in (("azimuth", self.azimuth, 0.05, 10), ("range", self.range, 5, 250)):
+        for name, value, least, most in (("azimuth", self.azimuth, 0.05, 10), ("range", self.range, 5, 150)):
             check_positive(name, value)
             if not least <= value <= most:
                 raise InputError(f"{name} must be from {least} to {most}, got {value}")

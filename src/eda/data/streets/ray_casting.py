@@ -1,8 +1,8 @@
 """Rays against ground and bodies.
 
 A spinning lidar fires all its beams at one azimuth nearly at once. Here the rays of an azimuth lie exactly in one
-upright plane, also where the sensor leans (`lidar.py` chooses them so). In such a plane every ray is a slope, the ground
-is a line, and a body is an interval: what a ray hits becomes a problem in two dimensions. Distances are horizontal.
+upright plane, also where the sensor leans (`lidar.py` chooses them so). In such a plane every ray is a slope, the
+ground is a line, and a body is an interval: what a ray hits is a problem in two dimensions. Distances are horizontal.
 
 In: planes with their rays, a height field, bodies. Out: for every ray how far away it hits something, and what.
 """
@@ -168,9 +168,7 @@ def _chords(planes: RayPlanes, bodies: Bodies, reach: float) -> _Chords:
     start, turned = -offset[column, body], planes.ahead[column]
     c, s, half = np.cos(bodies.yaw[body]), np.sin(bodies.yaw[body]), bodies.half[body]
     # Where the plane begins and how it runs, in the body's own frame and in units of its half sides.
-    p, v = (
-        np.stack([c * a[:, 0] + s * a[:, 1], c * a[:, 1] - s * a[:, 0]], 1) / half[:, :2] for a in (start, turned)
-    )
+    p, v = (np.stack([c * a[:, 0] + s * a[:, 1], c * a[:, 1] - s * a[:, 0]], 1) / half[:, :2] for a in (start, turned))
     enter, leave, height = np.where(bodies.form[body] == BOX, _across_square(p, v), _across_circle(p, v))
     height = np.where(bodies.form[body] == ELLIPSOID, height, 1) * half[:, 2]
     kept = (enter < leave) & (leave > _NEAREST) & (enter < reach)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-
 from eda.data.rooms.chance import Rng
 from eda.data.streets.bodies import Bodies, Body, move_bodies
 from eda.data.streets.buildings import building, shed
@@ -46,7 +45,7 @@ class Street:
     def along(rng: Rng, driven: Road, character: Character) -> Street:
         """A street with everything in it."""
         roads = [driven, *(draw_road(rng, line, character) for line in branches(rng, driven.line, character.branches))]
-        plan = GroundPlan(rng, roads, abs(rng.normal(0, 0.025)), rng.uniform(*character.rough))
+        plan = GroundPlan(rng, roads, abs(rng.normal(0, 0.035)), rng.uniform(*character.rough))
         street = Street(rng, character, roads, plan)
         for road in roads:
             for side in (-1, 1):
@@ -113,9 +112,9 @@ class Street:
         rng, along = self.rng, self.rng.uniform(0, 8)
         share, lane = self.character.parked * rng.uniform(0.3, 1.7), lane_of(road, self.character)
         while along < road.line.length:
-            aside = max(road.half_width - rng.uniform(0.9, 1.15), lane + 2.3)  # of a narrow road, on the pavement
+            aside = max(road.half_width - rng.uniform(0.9, 1.15), lane + 2.5)  # of a narrow road, on the pavement
             x, y, yaw = road.line.at(along, side * aside)
-            if rng.random() < share and -1.6 < self.plan.from_edge(x, y):
+            if rng.random() < share and self.plan.from_edge(x, y) > -1.6:
                 self._stand(vehicle(rng), x, y, (yaw if side < 0 else yaw + math.pi) + rng.normal(0, 0.02))
             along += rng.uniform(5.2, 6.5)
 
@@ -123,7 +122,9 @@ class Street:
         """Trees, posts and bushes beside the road."""
         rng, character = self.rng, self.character
         front = road.half_width + road.pavement
-        for along, thing in self._scattered(road, (character.trees, character.posts, 0.5 * character.bounded)):
+        for along, thing in self._scattered(
+            road, (character.trees, character.posts, 0.7 * character.trees + 0.3 * character.bounded)
+        ):
             aside = (rng.uniform(0.6, 6), rng.choice([-0.3, -max(road.pavement - 0.5, 0.2)]), rng.uniform(1, 5))[thing]
             x, y, yaw = road.line.at(along, side * (front + aside))
             standing = self.plan.from_edge(x, y) > 0.3 if thing == 1 else self.plan.claim(x, y, (0.6, 0.6))

@@ -23,7 +23,8 @@ from eda.data.streets.street import Street, draw_road, lane_of
 from eda.errors import InputError
 from eda.settings import check_positive, check_whole
 
-_BEYOND = 100.0  # metres of road before the first frame and after the last one
+_BEYOND = 20.0  # metres of road before the first frame and after the last one, beside the range of the lidar
+_LONGEST = 3000.0  # metres of a drive; the ground is a table
 
 
 class Frame(NamedTuple):
@@ -57,6 +58,10 @@ class StreetSource(ItemSource[int]):
             check_positive("spacing", metres)
         if not 1 <= self.spacing[0] <= self.spacing[1] <= 1000:
             raise InputError(f"spacing must be from 1 to 1000 metres, the lower bound first, got {self.spacing}")
+        if (self.frames[1] - 1) * self.spacing[1] > _LONGEST:
+            raise InputError(
+                f"{self.frames[1]} frames {self.spacing[1]:g} m apart are more than {_LONGEST:g} m of road"
+            )
         check_positive("grid", self.grid)
         check_whole("neighbors", self.neighbors, 0, 4096)
 
@@ -105,13 +110,14 @@ class StreetSource(ItemSource[int]):
     def _street(self, rng: Rng) -> tuple[Street, np.ndarray]:
         """A street, and how far along it the frames are."""
         count = int(rng.integers(self.frames[0], self.frames[1] + 1))
-        character, length = draw_character(rng), 3 * _BEYOND + 2 * (count - 1) * self.spacing[1]
+        character, beyond = draw_character(rng), self.lidar.range + _BEYOND
+        length = 3 * beyond + 2 * (count - 1) * self.spacing[1]
         while True:  # a way that leads in a circle is drawn again
             road = draw_road(rng, driven_line(rng, length, character.bends, character.turns), character)
-            stops = find_stops(rng, road.line, -lane_of(road, character), count, self.spacing, _BEYOND)
-            if stops is not None and stops[-1] < road.line.length - _BEYOND:
+            stops = find_stops(rng, road.line, -lane_of(road, character), count, self.spacing, beyond)
+            if stops is not None and stops[-1] < road.line.length - beyond:
                 break
-        road = road._replace(line=road.line.part(0, int(stops[-1] + _BEYOND)))
+        road = road._replace(line=road.line.part(0, int(stops[-1] + beyond)))
         return Street.along(rng, road, character), stops
 
 

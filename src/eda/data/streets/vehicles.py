@@ -18,7 +18,9 @@ def _car(rng: Rng) -> list[Body]:
     x, y, belt, paint = length / 2, wide / 2, rng.uniform(0.78, 0.98), rng.uniform(0.05, 0.6)
     bonnet, boot = rng.uniform(0.55, 0.8) * x, rng.choice([rng.uniform(0.5, 0.75), 0.95]) * x
     wheels = [
-        box((a - 0.3, b - 0.1, 0), (a + 0.3, b + 0.1, 0.3), 0.08) for a in (-0.62 * x, 0.62 * x) for b in (0.85 * y, -0.85 * y)
+        box((a - 0.3, b - 0.1, 0), (a + 0.3, b + 0.1, 0.3), 0.08)
+        for a in (-0.62 * x, 0.62 * x)
+        for b in (0.85 * y, -0.85 * y)
     ]
     cabin = box((-boot, -0.86 * y, belt), (0.35 * x, 0.86 * y, tall), 0.5 * paint + 0.5 * _GLASS)
     screen = box((0.35 * x, -0.8 * y, belt), (0.5 * x, 0.8 * y, 0.6 * tall + 0.4 * belt), _GLASS)
