@@ -100,11 +100,7 @@ def _rough(rng: np.random.Generator, crack: Crack, mesh: Mesh) -> Course:
 def _cells(rng: np.random.Generator, crack: Crack, mesh: Mesh) -> Course:
     """The wall of a few Voronoi cells."""
     across = _long_direction(rng, mesh)
-    return (
-        across,
-        _inner_point(rng, mesh, across, crack.inner),
-        facets(rng, 0.35 * float(np.ptp(mesh.vertices, axis=0).max())),
-    )
+    return across, _inner_point(rng, mesh, across, crack.inner), facets(rng, 0.35 * float(np.ptp(mesh.vertices, axis=0).max()))
 
 
 def _shell(rng: np.random.Generator, crack: Crack, mesh: Mesh) -> Course:
@@ -136,7 +132,9 @@ def _long_direction(rng: np.random.Generator, mesh: Mesh) -> np.ndarray:
     return rng.normal(size=len(mesh.vertices)) @ (mesh.vertices - mesh.vertices.mean(axis=0))
 
 
-def _inner_point(rng: np.random.Generator, mesh: Mesh, across: np.ndarray, inner: tuple[float, float]) -> np.ndarray:
+def _inner_point(
+    rng: np.random.Generator, mesh: Mesh, across: np.ndarray, inner: tuple[float, float]
+) -> np.ndarray:
     """A point of the part between two quantiles in this direction."""
     center, axis = mesh.vertices.mean(axis=0), across / np.linalg.norm(across)
     return center + axis * rng.uniform(*np.quantile((mesh.vertices - center) @ axis, inner))

@@ -18,6 +18,7 @@ from eda.data.streets.height_field import HeightField
 
 _NEAREST = 0.5  # metres: nothing nearer is seen
 _STEPS = 260  # along the ground, each longer than the one before by the same factor
+_SLACK = 5.0  # metres that the sensor moves during a rotation, at most
 _COLUMNS_AT_ONCE = 64  # which bounds memory, and keeps it near the processor
 GROUND_REFLECTANCE = 0.25
 
@@ -49,6 +50,8 @@ class Hits(NamedTuple):
 
 def cast_rays(planes: RayPlanes, ground: HeightField, bodies: Bodies, reach: float, rng: np.random.Generator) -> Hits:
     """The first thing that every ray meets within a horizontal distance of `reach`."""
+    offset = np.linalg.norm(bodies.middle[:, :2] - planes.origins[:, :2].mean(axis=0), axis=1)
+    bodies = bodies.rows(offset < reach + np.hypot(bodies.half[:, 0], bodies.half[:, 1]) + _SLACK)
     parts = []
     for first in range(0, len(planes.origins), _COLUMNS_AT_ONCE):
         some = planes.rows(slice(first, first + _COLUMNS_AT_ONCE))
