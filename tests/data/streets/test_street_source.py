@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
+from support.quiet_commands import quiet_command
 from support.small_datasets import lumpy_example
 
-import eda.cli
 from eda.data import Dataset, Plan, StreetSource, build, open_examples
 from eda.data.streets.lidar import HEIGHT, LidarConfig
 from eda.errors import InputError
@@ -96,7 +96,7 @@ def test_frames_see_the_same_street_in_the_same_place(frames):
     """Two centimetres of noise; a frame that lies 10 cm or half a degree aside would show."""
     first, second = placed(frames[0]), placed(frames[1])
     assert apart(first, second) < 0.02
-    assert apart(first + [0.1, 0.1, 0.1], second) > 0.04
+    assert apart(first + 0.1, second) > 0.04
     tilt, middle = 0.0087, frames[0].pose.place
     turn = np.array([[1, 0, tilt], [0, 1, tilt], [-tilt, -tilt, 1]])
     assert apart((first - middle) @ turn.T + middle, second) > 0.03
@@ -200,16 +200,7 @@ def test_settings_that_make_no_sense(words, message):
 @pytest.fixture
 def command(monkeypatch, capsys):
     """`eda streets` in this process: its exit code, and what it printed."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["eda", "streets", *map(str, arguments), "--quiet"])
-        with pytest.raises(SystemExit) as ended:
-            eda.cli.main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out + printed.err
-
-    return run
+    return quiet_command("streets", monkeypatch, capsys)
 
 
 FEW = ("--clips", 3, "--seed", 7, "--frames", "2-3", "--spacing", "5-8", "--azimuth", 1, "--workers", 1)
