@@ -29,7 +29,7 @@ def test_help_lists_every_command_in_the_order_of_use(run):
     assert listed == [
         "assemble", "view",
         "train", "evaluate", "check", "models",
-        "fracture", "rooms", "prepare", "show",
+        "fracture", "rooms", "streets", "prepare", "show",
     ]  # fmt: skip
     assert set(listed) == {command.callback.__name__ for command in eda.cli.app.registered_commands}
 

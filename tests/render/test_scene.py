@@ -9,7 +9,7 @@ from eda import SE3, InputError
 from eda.data import OUTER, Example
 from eda.render import best_view, colors_by_break, colors_by_piece, explode, piece_colors, posed_example
 from eda.render.colors import BREAK, FOREIGN
-from eda.render.scene import lay_out, own_point_mask, piece_of_point
+from eda.render.scene import disc_radii, lay_out, own_point_mask, piece_of_point
 from eda.render.sheet import caption
 
 
@@ -67,3 +67,13 @@ def test_a_solution_is_drawn_where_its_poses_put_it():
     assert np.allclose(example.points, puzzle.pieces.move(puzzle.solution).points.numpy())
     with pytest.raises(InputError, match="one puzzle"):
         posed_example(type(puzzle).collate([puzzle, puzzle]).pieces, SE3.cat([puzzle.solution, puzzle.solution]))
+
+
+def test_between_points_seen_from_afar_there_are_no_large_discs():
+    """A level street of points 0.5 m apart, and a few 20 m apart far away."""
+    near = np.stack(np.meshgrid(np.arange(0, 10, 0.5), np.arange(0, 10, 0.5), [0.0]), axis=-1).reshape(-1, 3)
+    far = np.stack(np.meshgrid(np.arange(100, 180, 20.0), np.arange(0, 80, 20.0), [0.0]), axis=-1).reshape(-1, 3)
+    example = Example.from_clouds("street", [np.concatenate([near, far]), near + 0.1])
+    radii = disc_radii(example)
+    assert radii.max() < 1.0
+    assert np.median(radii[: len(near)]) >= 0.5

@@ -19,6 +19,7 @@ from eda.cli.plugins import load_plugins
 from eda.cli.prepare import prepare
 from eda.cli.rooms import rooms
 from eda.cli.show import show
+from eda.cli.streets import streets
 from eda.cli.train import train
 from eda.cli.view import view
 
@@ -81,6 +82,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     "Make and inspect datasets": {
         fracture: "Break objects, your own meshes or built-in shapes, into puzzles.",
         rooms: "Simulate scans of furnished rooms.",
+        streets: "Simulate a lidar on drives through streets.",
         prepare: "Convert a published dataset into Eda's format.",
         show: "Draw puzzles of a dataset on one page.",
     },

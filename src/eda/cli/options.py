@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 PUZZLES = (
     "Where the puzzles are: a dataset, a folder of pieces in assembled position, fracture:KEY=VALUE,..., "
-    "rooms:KEY=VALUE,... or KIND:PATH."
+    "rooms:KEY=VALUE,..., streets:KEY=VALUE,... or KIND:PATH."
 )
 
 

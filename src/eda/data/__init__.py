@@ -1,4 +1,4 @@
-"""Puzzles to learn from and to measure on: two generators, readers of other people's formats, a loader that streams."""
+"""Puzzles to learn from and to measure on: three generators, readers of other people's formats, a streaming loader."""
 
 from eda.data.example import LOST, OUTER, Example
 from eda.data.fracture import Fracture, FractureConfig, FractureSource, open_meshes, random_shape
@@ -9,6 +9,7 @@ from eda.data.sources import open_examples, register_source
 from eda.data.storage.build import BuildResult, Plan, build
 from eda.data.storage.loader import Batch, Loader
 from eda.data.storage.shards import Dataset
+from eda.data.streets import StreetSource
 
 __all__ = [
     "LOST",
@@ -24,6 +25,7 @@ __all__ = [
     "Plan",
     "RoomSource",
     "Source",
+    "StreetSource",
     "build",
     "open_examples",
     "open_meshes",

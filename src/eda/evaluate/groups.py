@@ -6,6 +6,7 @@ An `Example` does not carry its category or scene, so both are read off its name
     000012-chair                                  category chair     (the fracture generator: number-kind)
     7-scenes-redkitchen/cloud_bin_1-cloud_bin_0   scene 7-scenes-redkitchen   (3DMatch: the folder of the scans)
     000003-6-4-0.77                               scene 000003       (generated rooms: room-scan-scan-overlap)
+    000012-3-100.4                                scene 000012       (generated streets: clip-frames-metres)
 """
 
 from __future__ import annotations

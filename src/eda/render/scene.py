@@ -16,6 +16,7 @@ from eda.render.point_drawing import point_spacing
 from eda.render.virtual_camera import Camera, look_from
 
 EXPLOSION = 1.7  # distance of the pieces from their common centre, over that in the assembly
+_WIDEST = 1.2  # radius of a disc, in units of the median
 _STRIPES = 7  # on a foreign piece, light and dark
 _DIRECTIONS = 12  # around the upright axis, from which the best view is chosen
 _NEAR_AXIS = 0.95  # cosine
@@ -85,9 +86,13 @@ def colors_by_break(example: Example) -> np.ndarray | None:
 
 
 def disc_radii(example: Example) -> np.ndarray:
-    """(P,) the `point_spacing` within each piece, which does not change when the pieces move."""
+    """(P,) the `point_spacing` within each piece, which does not change when the pieces move.
+
+    At most `_WIDEST` times the usual one: what a lidar sees from afar are single points, and no surface between them.
+    """
     normals = [None] * example.num_pieces if example.normals is None else example.clouds(example.normals)
-    return np.concatenate([point_spacing(cloud, n) for cloud, n in zip(example.clouds(), normals, strict=True)])
+    spacing = np.concatenate([point_spacing(cloud, n) for cloud, n in zip(example.clouds(), normals, strict=True)])
+    return np.minimum(spacing, _WIDEST * np.median(spacing))
 
 
 def best_view(example: Example) -> Camera:

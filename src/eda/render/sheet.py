@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_POINTS = 3500  # in a view: more make no visible difference
+MAX_SCAN_POINTS = 20_000  # unless there are no breaks, as in scans: a street has as many details as it has points
 MARGIN, TITLE = 14, 40  # pixels: around a tile, and the height of its title
 
 
@@ -89,7 +90,8 @@ def tile(example: Example, style: SheetStyle) -> Image:
 def views(example: Example, style: SheetStyle) -> list[Image]:
     """The views of a puzzle: assembled, taken apart, and taken apart with the breaks in red if they are known."""
     # At most two thirds of the points, so that they are evenly spaced.
-    example = example.downsample(min(MAX_POINTS, 2 * len(example.points) // 3))
+    most = MAX_SCAN_POINTS if example.on_break is None else MAX_POINTS
+    example = example.downsample(min(most, 2 * len(example.points) // 3))
     camera = best_view(example)
     colors, breaks, radii = colors_by_piece(example), colors_by_break(example), disc_radii(example)
     own = own_point_mask(example)

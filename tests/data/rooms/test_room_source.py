@@ -11,9 +11,9 @@ import pytest
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from support.closed_meshes import BOX, BOX_FACES, box_mesh, stl
+from support.quiet_commands import quiet_command
 from support.small_datasets import lumpy_example
 
-import eda.cli
 from eda.data import Dataset, Plan, RoomSource, build, open_examples, open_meshes
 from eda.data.meshes import Mesh
 from eda.data.rooms.building import _object, room
@@ -344,16 +344,7 @@ def test_a_source_checks_its_settings(settings):
 @pytest.fixture
 def command(monkeypatch, capsys):
     """`eda rooms` in this process: its exit code, and what it printed."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["eda", "rooms", *map(str, arguments), "--quiet"])
-        with pytest.raises(SystemExit) as ended:
-            eda.cli.main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out + printed.err
-
-    return run
+    return quiet_command("rooms", monkeypatch, capsys)
 
 
 FEW = ("--rooms", 2, "--scans", 4, "--pairs", 3, "--seed", 7, "--workers", 1)

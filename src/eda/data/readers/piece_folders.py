@@ -58,7 +58,7 @@ class PieceFolders(ListedSource):
         if not folders:
             raise InputError(
                 f"{self.path}: no folder of pieces at or below it; expected two or more files ({list_endings()}) in "
-                "assembled position, or a dataset made by `eda fracture`, `eda rooms` or `eda prepare`"
+                "assembled position, or a dataset made by `eda fracture`, `rooms`, `streets` or `prepare`"
             )
         listed = sorted(folders) if self.split == "all" else _folders_of_split(self.path, self.split)
         present = [folder for folder in listed if folder in folders]

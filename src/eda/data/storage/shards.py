@@ -180,7 +180,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(
-            f"{folder}: not a dataset (no {MANIFEST}); make one with `eda fracture`, `eda rooms` or `eda prepare`"
+            f"{folder}: not a dataset (no {MANIFEST}); make one with `eda fracture`, `eda rooms`, `eda streets` or "
+            "`eda prepare`"
         )
     try:
         manifest = json.loads(path.read_bytes())
