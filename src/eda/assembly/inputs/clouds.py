@@ -19,8 +19,8 @@ from eda.pieces import Cloud, Pieces
 
 # Points of a piece among which the farthest are found: more cover it no better.
 MAX_CLOUD_POINTS = 8 * MOST_POINTS
-# The work grows with the square of the number of pieces: beyond this, hours.
-MAX_PIECES = 64
+# Of scans, whose work grows with their number; and of other pieces, with its square: beyond this, hours.
+MAX_SCANS, MAX_PIECES = 1000, 64
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,7 @@ class Clouds:
     @staticmethod
     def of(clouds: Sequence[Cloud], normals: Sequence[Cloud | None] | None = None, *, seed: int = 0) -> Clouds:
         """The pieces that a user gave, checked and subsampled. Normals that are missing are estimated."""
-        if len(clouds) > MAX_PIECES:
-            raise InputError(
-                f"{len(clouds)} pieces: at most {MAX_PIECES} can be assembled at a time; sort them into groups "
-                f"of what may belong together (by material, thickness, place of find) and assemble each"
-            )
+        check_number(len(clouds), MAX_SCANS)
         given = [None] * len(clouds) if normals is None else list(normals)
         if len(given) != len(clouds):
             raise InputError(f"{len(clouds)} pieces but normals for {len(given)}")
@@ -57,8 +53,22 @@ class Clouds:
             has_estimated_normals=np.array([normal is None for normal in given]),
         )
 
+    def choose(self, rows: Sequence[int]) -> Clouds:
+        """Some of the pieces, in this order."""
+        points, normals = (tuple(of[i] for i in rows) for of in (self.points, self.normals))
+        return Clouds(points, normals, self.has_estimated_normals[list(rows)])
+
     def __len__(self) -> int:
         return len(self.points)
+
+
+def check_number(count: int, most: int = MAX_PIECES) -> None:
+    """Raise `InputError` for more pieces than can be assembled at a time."""
+    if count > most:
+        raise InputError(
+            f"{count} pieces: at most {most} can be assembled at a time; sort them into groups "
+            f"of what may belong together (by material, thickness, place of find) and assemble each"
+        )
 
 
 def _subsample(cloud: Cloud, normals: Cloud | None, index: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
