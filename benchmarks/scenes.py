@@ -22,8 +22,8 @@ from eda import AssembleConfig, Assembly, Eda, assemble
 from eda.assembly import Clouds
 from eda.assembly.scenes.candidate_pairs import nearest_pairs
 from eda.assembly.scenes.places import place_features, similarity
-from eda.data.reading import move_points
 from eda.data.readers.threedmatch_pack import read_fragments
+from eda.data.reading import move_points
 from eda.registration.rigid import inverse
 
 METRES, DEGREES = 0.2, 5.0
@@ -120,12 +120,16 @@ def retrieval(clouds: list[np.ndarray], truth: np.ndarray, model: str) -> None:
     np.fill_diagonal(chance, -np.inf)
     above = [np.triu(share, 1) > least for least in OVERLAPS]
     print(f"{len(clouds)} fragments; {above[0].sum()} pairs overlap by over 30 %, {above[1].sum()} by over 10 %")
-    print("| neighbours | pairs | over 30 % | over 10 % | at random: over 30 % | over 10 % |\n|---|---|---|---|---|---|")
+    print(
+        "| neighbours | pairs | over 30 % | over 10 % | at random: over 30 % | over 10 % |\n|---|---|---|---|---|---|"
+    )
     for neighbors in NEIGHBORS:
         cells = []
         for of in (alike, np.where(np.isfinite(chance), chance + chance.T, -np.inf)):
             pairs = nearest_pairs(of, neighbors)
-            cells += [f"{np.mean([pair in set(pairs) for pair in zip(*np.nonzero(some), strict=True)]):.0%}" for some in above]
+            cells += [
+                f"{np.mean([pair in set(pairs) for pair in zip(*np.nonzero(some), strict=True)]):.0%}" for some in above
+            ]
         print(f"| {neighbors} | {len(nearest_pairs(alike, neighbors))} | {' | '.join(cells)} |")
 
 

@@ -13,9 +13,7 @@ EVERY = np.ones(6, dtype=bool)
 
 def full_graph(poses: np.ndarray, rng: np.random.Generator, noise: float) -> list[tuple[int, int, np.ndarray, float]]:
     count = len(poses)
-    return [
-        (i, j, shaken(relative(poses, i, j), rng, noise), 0.9) for i in range(count) for j in range(count) if i < j
-    ]
+    return [(i, j, shaken(relative(poses, i, j), rng, noise), 0.9) for i in range(count) for j in range(count) if i < j]
 
 
 def test_exact_edges_give_the_poses_back():

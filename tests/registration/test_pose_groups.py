@@ -45,9 +45,7 @@ def test_parts_that_do_not_connect_are_groups_of_their_own():
     rng = np.random.default_rng(8)
     true = random_poses(9, rng)
     three, five = [0, 4, 8], [1, 2, 3, 5, 7]
-    edges = [
-        (i, j, relative(true, i, j), 0.95) for part in (three, five) for i, j in itertools.combinations(part, 2)
-    ]
+    edges = [(i, j, relative(true, i, j), 0.95) for part in (three, five) for i, j in itertools.combinations(part, 2)]
     edges.append((0, 1, random_poses(1, rng)[0], LEAST - 0.05))  # not sure enough
     groups = join_groups(9, Edges.of(edges, 1.0))
     assert [group.members.tolist() for group in groups] == [five, three, [6]]

@@ -53,7 +53,9 @@ class KnownPairs:
         return (PairJoint(inverse(self.truth[j]) @ self.truth[i], 0.999),)
 
 
-def scene_of(clouds: Clouds, register: KnownPairs, cache: PairCache, pins: dict[int, np.ndarray] | None = None) -> Scene:
+def scene_of(
+    clouds: Clouds, register: KnownPairs, cache: PairCache, pins: dict[int, np.ndarray] | None = None
+) -> Scene:
     return Scene(clouds, None, register, "settings", cache, SceneConfig(), pins or {})
 
 

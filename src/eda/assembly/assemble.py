@@ -362,7 +362,9 @@ class PreparedPieces:
             self.pins,
         )
         best, pairs = scene.assemble(budget)
-        best = replace(best, poses=align_to_pins(self.pins, best.poses), confidence=self._pinned_are_sure(best.confidence))
+        best = replace(
+            best, poses=align_to_pins(self.pins, best.poses), confidence=self._pinned_are_sure(best.confidence)
+        )
         scattered = self.model_input.to_user(_matrices(self._scatter(config.seed).poses)[:, 0])
         assembly = self._assembly([best], np.concatenate([scattered, best.poses[None]]), config, budget)
         return replace(assembly, pairs=pairs)
@@ -374,7 +376,9 @@ class PreparedPieces:
         two = PreparedPieces(names, clouds, ModelInput.of(clouds, points), self.model, self.choice, {})
         config = replace(config, time_limit=None)
         found = two.rank(two.sample(config), config).alternatives
-        return tuple(PairJoint(inverse(one.poses[1]) @ one.poses[0], one.probability) for one in found if one.placed.all())
+        return tuple(
+            PairJoint(inverse(one.poses[1]) @ one.poses[0], one.probability) for one in found if one.placed.all()
+        )
 
     def _pair_settings(self, config: AssembleConfig) -> str:
         """Everything but the scans that the result of a pair depends on."""

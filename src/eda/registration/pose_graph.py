@@ -51,8 +51,9 @@ class Edges:
         return len(self.source)
 
     def __getitem__(self, rows: np.ndarray) -> Edges:
-        parts = (self.source, self.target, self.T_target_source, self.probability)
-        return Edges(*(of[rows] for of in parts), self.radius)
+        return Edges(
+            self.source[rows], self.target[rows], self.T_target_source[rows], self.probability[rows], self.radius
+        )
 
     @property
     def strength(self) -> np.ndarray:

@@ -95,7 +95,8 @@ class _Joiner:
         """Join until nothing is sure enough."""
         least = -np.log1p(-LEAST)
         known: dict[tuple[int, int], _Joining] = {
-            pair: self._joining(*pair) for pair in itertools.combinations(np.unique(self.group).tolist(), 2)
+            pair: self._joining(*pair)
+            for pair in itertools.combinations(np.unique(self.group).tolist(), 2)
             if self._between(*pair).any()
         }
         while known:

@@ -17,7 +17,9 @@ POSE = np.eye(4).tolist()
 
 def test_what_is_kept_is_read_to_the_last_bit(tmp_path):
     cache = PairCache(tmp_path / "new" / "pairs")
-    joints = tuple(PairJoint(pose, p) for pose, p in zip(random_poses(3, np.random.default_rng(0)), (0.1, 1 / 3, 1.0), strict=True))
+    joints = tuple(
+        PairJoint(pose, p) for pose, p in zip(random_poses(3, np.random.default_rng(0)), (0.1, 1 / 3, 1.0), strict=True)
+    )
     cache.write("key", joints)
     cache.write("none", ())
     found = cache.read("key")

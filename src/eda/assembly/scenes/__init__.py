@@ -1,6 +1,6 @@
 """Scenes: many scans, of which only those pairs are registered that may overlap, joined by a pose graph.
 
-    scans ─► places ─► candidate pairs ─► registered pairs ─► pose graph ─► groups
+scans ─► places ─► candidate pairs ─► registered pairs ─► pose graph ─► groups
 """
 
 from eda.assembly.scenes.pair_cache import PairCache, PairJoint, model_digest

@@ -62,7 +62,9 @@ class PairCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._path(key), json.dumps({"version": VERSION, "joints": joined}).encode())
         except OSError as error:
-            raise InputError(f"{self.folder}: results of pairs cannot be kept there ({error}); name another folder") from error
+            raise InputError(
+                f"{self.folder}: results of pairs cannot be kept there ({error}); name another folder"
+            ) from error
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None
@@ -73,7 +75,9 @@ def _joints(content: dict) -> tuple[PairJoint, ...] | None:
     """Those of a file; None if it is of another version or something in it is not what it should be."""
     if content["version"] != VERSION or len(content["joints"]) > _MAX_JOINTS:
         return None
-    joints = tuple(PairJoint(np.array(one["pose"], dtype=np.float64), float(one["probability"])) for one in content["joints"])
+    joints = tuple(
+        PairJoint(np.array(one["pose"], dtype=np.float64), float(one["probability"])) for one in content["joints"]
+    )
     sound = all(
         pose.shape == (4, 4) and is_rigid(pose, 1e-6) and (pose[3] == [0, 0, 0, 1]).all() and 0 <= probability <= 1
         for pose, probability in joints

@@ -1,8 +1,8 @@
 """Places: what a scan looks like, wherever it lies, so that scans that may show the same can be found among many.
 
-In: scans. Out: how similar any two are. A scan is some hundred places, each described by the invariants of the network's
-encoder. Two scans are similar if the places of each have a place on the other that looks alike. To compare two takes a
-product of small matrices, where to register them takes seconds.
+In: scans. Out: how similar any two are. A scan is some hundred places, each described by the invariants of the
+network's encoder. Two scans are similar if the places of each have a place on the other that looks alike. To compare
+two takes a product of small matrices, where to register them takes seconds.
 """
 
 from __future__ import annotations
