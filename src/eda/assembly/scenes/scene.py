@@ -163,12 +163,14 @@ class Scene:
             joints[np.ix_(rows, rows)] = _joint_confidence(first, edges)
             poses[rows], placed[rows] = self._motions(first, joints[rows].max(axis=1)), True
         confidence = joints.max(axis=1)
-        probability = min([first.probability, *confidence[placed & ~np.isin(np.arange(count), list(self.pins))]])
+        in_question = placed & ~np.isin(np.arange(count), list(self.pins))
+        probability = float(min([first.probability, *confidence[in_question]])) if placed.any() else 0.0
+        joints = np.where(joints > 0, joints.clip(min=probability), 0)  # none is less likely right than the whole
         return Alternative(
             poses=poses,
             placed=placed,
             score=float(joints.sum()) / count,
-            probability=float(probability) if placed.any() else 0.0,
+            probability=probability,
             confidence=confidence,
             joints=joints,
             groups=tuple(self._group(group, edges) for group in groups[1:] if len(group.members) > 1),
