@@ -3,7 +3,7 @@
 scans ─► places ─► candidate pairs ─► registered pairs ─► pose graph ─► groups
 """
 
-from eda.assembly.scenes.pair_cache import PairCache, PairJoint, model_digest
 from eda.assembly.scenes.many_scans import MOST_AT_ONCE, Scene, SceneConfig
+from eda.assembly.scenes.pair_cache import PairCache, PairJoint, model_digest
 
 __all__ = ["MOST_AT_ONCE", "PairCache", "PairJoint", "Scene", "SceneConfig", "model_digest"]
