@@ -17,6 +17,9 @@ class Stage(str, Enum):
 
     READ = "reading"
     DOWNSAMPLE = "downsampling"
+    COMPARE = "comparing scans"
+    REGISTER = "registering pairs"
+    JOIN = "joining pairs"
     SAMPLE = "sampling"
     MATCH = "matching features"
     REFINE_JOINTS = "refining joints"

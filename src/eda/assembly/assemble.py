@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from eda.assembly.contact.evidence import Evidence
-from eda.assembly.inputs.clouds import Clouds
+from eda.assembly.inputs.clouds import MAX_PIECES, Clouds, check_number
 from eda.assembly.inputs.downsample import ModelInput, to_model_device
 from eda.assembly.inputs.model_choice import NO_MODEL, ModelChoice, suitable_models
 from eda.assembly.inputs.names import piece_names
@@ -26,6 +26,7 @@ from eda.assembly.proposals import kiss_matcher
 from eda.assembly.proposals.flow_samples import Resampler, Sampler
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative, Assembly
+from eda.assembly.scenes import MOST_AT_ONCE, PairCache, PairJoint, Scene, SceneConfig, model_digest
 from eda.assembly.search.rank import rank
 from eda.assembly.search.rank_config import RankConfig
 from eda.assembly.small_pieces import SmallPieces
@@ -57,6 +58,7 @@ class AssembleConfig:
     seed: int = 0
     ranking: RankConfig = field(default_factory=RankConfig)
     time_limit: float | None = None  # seconds after which nothing new is tried; then the result depends on the machine
+    scene: SceneConfig = field(default_factory=SceneConfig)  # which pairs of many scans are tried
 
     def __post_init__(self) -> None:
         check_whole("samples", self.samples, 1, 4096)
@@ -82,6 +84,7 @@ def assemble(
     model: Eda | str | Path | None = None,
     device: str = "cpu",
     config: AssembleConfig | None = None,
+    cache: str | Path | None = None,
     progress: Progress = silent,
 ) -> Assembly:
     """Put pieces together: clouds (n_i, 3) of any length, at least two, in one unit of any size.
@@ -90,8 +93,9 @@ def assemble(
     `save_assembly` writes, so each must be unique. `pins` are motions (4, 4) of pieces whose place is known, by name or
     index. `model` is a model, its file, the name of one that ships with the package, or "none": scans can be assembled
     without. If none is given, one is chosen by what the pieces are. If they do not say, two are tried, each in half of
-    the time, and the result is that which is surer of itself. `progress` is called with every stage and the share of it
-    that is done, from the beginning for each model.
+    the time, and the result is that which is surer of itself. Of many scans, pairs are registered that may overlap;
+    `cache` is a folder that keeps what was found of each pair, so that the same call goes on where it was stopped.
+    `progress` is called with every stage and the share of it that is done, from the beginning for each model.
     """
     config = config or AssembleConfig()
     budget = Budget(config.time_limit, progress)
@@ -102,7 +106,10 @@ def assemble(
     for tried, choice in enumerate(choices):
         prepared = _with_model(choice, given, names=names, pins=pins, model=model, device=device)
         part = budget.rest(1 / (len(choices) - tried))
-        found.append(prepared.rank(prepared.sample(config, budget=part), config, budget=part))
+        if prepared.is_scene:
+            found.append(prepared.assemble_scene(config, PairCache(None if cache is None else Path(cache)), part))
+        else:
+            found.append(prepared.rank(prepared.sample(config, budget=part), config, budget=part))
     return replace(_surest(found), seconds=budget.elapsed, stopped=any(one.stopped for one in found))
 
 
@@ -132,10 +139,13 @@ def _with_model(
 ) -> PreparedPieces:
     names = piece_names(names, len(given))
     network = model if isinstance(model, Eda) else _load(choice, device)
+    if network is not None and network.config.regime != "scan":
+        check_number(len(given))
     known = pins_by_index(pins or {}, names)
     is_fracture = network is not None and network.config.regime == "fracture"
     small = SmallPieces.among(names, given, known) if is_fracture else SmallPieces.none(names, given)
-    clouds, large = given[small.large], small.large.tolist()
+    large = small.large.tolist()
+    clouds = given.choose(large)
     points = FEW_POINTS if network is None else network.config.budget.of(len(clouds))
     return PreparedPieces(
         names=tuple(names[i] for i in large),
@@ -151,7 +161,8 @@ def _with_model(
 def _choices(model: Eda | str | Path | None, clouds: Clouds) -> tuple[ModelChoice, ...]:
     """The model that is given, or those that may suit the pieces."""
     if model is None:
-        return suitable_models(clouds)
+        suitable = suitable_models(clouds)
+        return suitable if len(clouds) <= MAX_PIECES else suitable[:1]
     return (ModelChoice("a model of your own" if isinstance(model, Eda) else str(model), "given"),)
 
 
@@ -309,19 +320,22 @@ class PreparedPieces:
             detail=self.model_input.detail(self.clouds),
             resample=None if self.model is None else self._resampler(self.model, config),
         )
-        return self.small.add_to(self._assembly(self._with_pins(found), trajectory, config, budget))
+        best = self._with_pins(found)
+        placed = self._assembly(self._in_user_frames(best), self._flow(trajectory, best[0]), config, budget)
+        return self.small.add_to(placed)
 
     def _resampler(self, model: Eda, config: AssembleConfig) -> Resampler:
         return Resampler(model, config.samples, config.steps, config.rounds, config.solver, config.seed)
 
     def _assembly(
-        self, found: list[Alternative], trajectory: Trajectory, config: AssembleConfig, budget: Budget
+        self, found: Sequence[Alternative], flow: np.ndarray, config: AssembleConfig, budget: Budget
     ) -> Assembly:
+        """From alternatives and a flow (T, N, 4, 4) in the user's frames."""
         return Assembly(
             names=self.names,
             clouds=self.clouds,
-            alternatives=self._in_user_frames(found),
-            flow=self._flow(trajectory, found[0]),
+            alternatives=tuple(found),
+            flow=flow,
             pinned=tuple(self.pins),
             model=self.choice.model,
             why=self._why(),
@@ -348,6 +362,54 @@ class PreparedPieces:
         only_pins = replace(found[0], placed=placed, probability=0.0, score=0.0, confidence=nothing)
         return [replace(only_pins, joints=np.zeros_like(only_pins.joints))]
 
+    # -- many scans ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_scene(self) -> bool:
+        """Whether there are too many scans to try every pair, and all at once."""
+        return self.regime.name == "scan" and len(self.names) > MOST_AT_ONCE
+
+    def assemble_scene(self, config: AssembleConfig, cache: PairCache, budget: Budget) -> Assembly:
+        """The assembly of many scans, from pairs of them."""
+        scene = Scene(
+            self.clouds,
+            self.model,
+            lambda i, j: self._register(i, j, config),
+            self._pair_settings(config),
+            cache,
+            config.scene,
+            self.pins,
+        )
+        best, pairs = scene.assemble(budget)
+        best = replace(
+            best, poses=align_to_pins(self.pins, best.poses), confidence=self._pinned_are_sure(best.confidence)
+        )
+        scattered = self.model_input.to_user(_matrices(self._scatter(config.seed).poses)[:, 0])
+        assembly = self._assembly([best], np.concatenate([scattered, best.poses[None]]), config, budget)
+        return replace(assembly, pairs=pairs)
+
+    def _register(self, i: int, j: int, config: AssembleConfig) -> tuple[PairJoint, ...]:
+        """The ways in which two of the scans may lie to each other, as if there were no others."""
+        clouds, names = self.clouds.choose([i, j]), (self.names[i], self.names[j])
+        points = FEW_POINTS if self.model is None else self.model.config.budget.of(2)
+        two = PreparedPieces(
+            names, clouds, ModelInput.of(clouds, points), self.model, self.choice, {}, SmallPieces.none(names, clouds)
+        )
+        config = replace(config, time_limit=None)
+        found = two.rank(two.sample(config), config).alternatives
+        return tuple(
+            PairJoint(inverse(one.poses[1]) @ one.poses[0], one.probability) for one in found if one.placed.all()
+        )
+
+    def _pair_settings(self, config: AssembleConfig) -> str:
+        """Everything but the scans that the result of a pair depends on."""
+        weights = NO_MODEL if self.model is None else model_digest(self.model)
+        return f"{weights} {config.as_dict() | {'time_limit': None}} {config.ranking} {kiss_matcher.version()}"
+
+    def _pinned_are_sure(self, confidence: np.ndarray) -> np.ndarray:
+        """(N,) the confidence, 1 for what is pinned."""
+        return np.where(np.isin(np.arange(len(self.names)), list(self.pins)), 1.0, confidence)
+
     # -- the user's frames -----------------------------------------------------------------------------------------
 
     def _in_user_frames(self, found: list[Alternative]) -> tuple[Alternative, ...]:
@@ -357,10 +419,8 @@ class PreparedPieces:
         return tuple(self._in_user_frame(one, _move_piece_to(one.poses, anchor, target)) for one in found)
 
     def _in_user_frame(self, alternative: Alternative, poses: np.ndarray) -> Alternative:
-        confidence = alternative.confidence.copy()
-        confidence[list(self.pins)] = 1
         poses = align_to_pins(self.pins, self.model_input.to_user(poses))
-        return replace(alternative, poses=poses, confidence=confidence)
+        return replace(alternative, poses=poses, confidence=self._pinned_are_sure(alternative.confidence))
 
     def _flow(self, trajectory: Trajectory, best: Alternative) -> np.ndarray:
         """(T, N, 4, 4) of the sample nearest to an assembly, ending where it is."""

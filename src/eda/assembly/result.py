@@ -29,6 +29,15 @@ class Comparison(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Group:
+    """Pieces that hang together, but not with those that are placed."""
+
+    pieces: tuple[int, ...]  # (n,) in rising order
+    poses: np.ndarray  # (n, 4, 4) motions of the user's clouds into a frame of the group's own
+    probability: float  # that all of them lie rightly to each other
+
+
+@dataclass(frozen=True)
 class Alternative:
     """One way to put N pieces together. The search has it in the frames of the network, a result in the user's."""
 
@@ -42,6 +51,7 @@ class Alternative:
     support: float = 0.0  # the share of samples that have its joints, roughly
     rejected: np.ndarray | None = None  # (N,) how likely its place was that an unplaced piece was denied; 0: none found
     too_small: np.ndarray | None = None  # (N,) bool, for which pieces no place was looked for
+    groups: tuple[Group, ...] = ()  # of unplaced pieces, the largest first
 
     def __post_init__(self) -> None:
         count = len(self.poses)
@@ -74,6 +84,9 @@ class Alternative:
             return None
         if self.too_small is not None and self.too_small[piece]:
             return "too small beside the other pieces: no place was looked for"
+        for number, group in enumerate(self.groups, start=2):
+            if piece in group.pieces:
+                return f"in group {number}, which does not connect to those that are placed"
         likely = 0.0 if self.rejected is None else self.rejected[piece]
         return f"left out: its best place is {likely:.0%} likely" if likely > 0 else "no place was found where it holds"
 
@@ -105,7 +118,22 @@ class Alternative:
                 {"pieces": [names[i], names[j]], "confidence": round(confidence, 6)}
                 for i, j, confidence in self.contacts
             ],
+            "groups": [
+                {
+                    "pieces": [names[i] for i in group.pieces],
+                    "poses": group.poses.tolist(),
+                    "probability": round(group.probability, 6),
+                }
+                for group in self._all_groups
+            ],
         }
+
+    @property
+    def _all_groups(self) -> list[Group]:
+        """The pieces placed, and the other groups."""
+        rows = np.flatnonzero(self.placed)
+        placed = [Group(tuple(rows.tolist()), self.poses[rows], self.probability)] if len(rows) else []
+        return [*placed, *self.groups]
 
 
 def check_rigid(what: str, poses: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -135,6 +163,7 @@ class Assembly:
     stopped: bool  # at the time limit, before all was tried
     calibrated: bool = True  # False: the probabilities were calibrated for another model
     known: bool = True  # False: the pieces are unlike those that the probabilities were calibrated on
+    pairs: int | None = None  # of many scans, how many pairs were registered; None: all pieces were searched at once
 
     @property
     def best(self) -> Alternative:
@@ -177,11 +206,22 @@ class Assembly:
         if self.is_empty:
             others = " except those that were pinned" if self.pinned else ""
             notes.append(f"No piece could be placed{others}: none was found to fit.")
+        if self.best.groups:
+            notes.append(self._groups_note)
         if self.stopped:
             notes.append("Stopped at the time limit: this is the best result found until then.")
         if not self.calibrated:
             notes.append("The probabilities are not calibrated for this model: use them only to compare alternatives.")
         return notes
+
+    @property
+    def _groups_note(self) -> str:
+        """How the pieces fall into groups."""
+        sizes = [int(self.best.placed.sum()), *(len(group.pieces) for group in self.best.groups)]
+        alone = len(self.names) - sum(sizes)
+        rest = f", and {alone} connect to nothing" if alone else ""
+        listed = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
+        return f"The pieces form {len(sizes)} groups that do not connect, of {listed}{rest}: only the first is placed."
 
     def compare(self, other: Assembly | Alternative | np.ndarray) -> Comparison:
         """How far the best alternative is from another assembly of the same pieces, or from motions (N, 4, 4) of them.
@@ -226,5 +266,6 @@ class Assembly:
             "settings": self.settings,
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,
+            "pairs": self.pairs,
             "alternatives": [alternative.as_dict(self.names) for alternative in self.alternatives],
         }

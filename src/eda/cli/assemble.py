@@ -56,6 +56,13 @@ def assemble(
             help="A model's name (see `eda models`), its file, or none (scans only). By default, chosen by the pieces."
         ),
     ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the results of pairs of many scans are kept, so that a stopped run goes on. [OUT.pairs]",
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="The torch device for the network, such as cpu or cuda.")] = "cpu",
     alternative_megabytes: Annotated[
         float,
@@ -88,7 +95,7 @@ def assemble(
         clouds, normals = zip(*[_points(file, seed) for file in files], strict=True)
         assembly = run(
             clouds, normals, names=names, pins=_pins(pin or [], names), model=model, device=device, config=config,
-            progress=tell,
+            cache=cache or _beside(folder), progress=tell,
         )  # fmt: skip
         tell(Stage.WRITE, 0.0)
         given = zip(names, assembly.clouds.points, assembly.clouds.normals, files, strict=True)
@@ -108,6 +115,12 @@ def models() -> None:
     for shipped in SHIPPED:
         typer.echo(f"{shipped.name:16} {shipped.regime}: {shipped.purpose}")
         typer.echo(f"{'':16} {shipped.card}")
+
+
+def _beside(folder: Path) -> Path:
+    """The folder of the results of pairs, which is made if there are many scans: it must outlive the result folder."""
+    place = folder.resolve()
+    return place.with_name(f"{place.name}.pairs")
 
 
 def _read(paths: list[Path]) -> UsablePieces:

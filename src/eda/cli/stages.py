@@ -9,10 +9,14 @@ from contextlib import contextmanager
 from eda.budget import Progress, Stage
 from eda.cli.terminal import bar
 
-# Where each stage ends on the way from 0 to 1; each begins where the one before it ends.
+# Where each stage ends on the way from 0 to 1; each begins where the one before it ends. Many scans are registered in
+# pairs: these stages stand in place of all between downsampling and writing.
 STAGE_ENDS: dict[Stage, float] = {
     Stage.READ: 0.02,
     Stage.DOWNSAMPLE: 0.04,
+    Stage.COMPARE: 0.05,
+    Stage.REGISTER: 0.95,
+    Stage.JOIN: 0.96,
     Stage.SAMPLE: 0.5,
     Stage.MATCH: 0.6,
     Stage.REFINE_JOINTS: 0.85,
@@ -24,10 +28,14 @@ STAGE_ENDS: dict[Stage, float] = {
     Stage.WRITE: 1.0,
 }
 
+PAIRWISE = (Stage.COMPARE, Stage.REGISTER, Stage.JOIN)
+
 
 def overall_share(stage: Stage, share: float) -> float:
     """The share of the whole that is done, when this share of a stage is done."""
-    begin = max((end for end in STAGE_ENDS.values() if end < STAGE_ENDS[stage]), default=0.0)
+    skipped = () if stage in PAIRWISE else PAIRWISE
+    before = [STAGE_ENDS[other] for other in list(Stage)[: list(Stage).index(stage)] if other not in skipped]
+    begin = before[-1] if before else 0.0
     return begin + share * (STAGE_ENDS[stage] - begin)
 
 

@@ -18,8 +18,8 @@ from eda.pieces import Cloud, Pieces
 
 # Points of a piece among which the farthest are found: more cover it no better.
 MAX_CLOUD_POINTS = 12_000
-# The work grows with the square of the number of pieces: beyond this, hours.
-MAX_PIECES = 64
+# Of scans, whose work grows with their number; and of other pieces, with its square: beyond this, hours.
+MAX_SCANS, MAX_PIECES = 1000, 64
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,7 @@ class Clouds:
     @staticmethod
     def of(clouds: Sequence[Cloud], normals: Sequence[Cloud | None] | None = None, *, seed: int = 0) -> Clouds:
         """The pieces that a user gave, checked and subsampled. Normals that are missing are estimated."""
-        if len(clouds) > MAX_PIECES:
-            raise InputError(
-                f"{len(clouds)} pieces: at most {MAX_PIECES} can be assembled at a time; sort them into groups "
-                f"of what may belong together (by material, thickness, place of find) and assemble each"
-            )
+        check_number(len(clouds), MAX_SCANS)
         given = [None] * len(clouds) if normals is None else list(normals)
         if len(given) != len(clouds):
             raise InputError(f"{len(clouds)} pieces but normals for {len(given)}")
@@ -56,14 +52,21 @@ class Clouds:
             has_estimated_normals=np.array([normal is None for normal in given]),
         )
 
+    def choose(self, rows: Sequence[int]) -> Clouds:
+        """Some of the pieces, in this order."""
+        points, normals = (tuple(of[i] for i in rows) for of in (self.points, self.normals))
+        return Clouds(points, normals, self.has_estimated_normals[list(rows)])
+
     def __len__(self) -> int:
         return len(self.points)
 
-    def __getitem__(self, index: np.ndarray) -> Clouds:
-        """Some of the pieces."""
-        some = index.tolist()
-        return Clouds(
-            tuple(self.points[i] for i in some), tuple(self.normals[i] for i in some), self.has_estimated_normals[index]
+
+def check_number(count: int, most: int = MAX_PIECES) -> None:
+    """Raise `InputError` for more pieces than can be assembled at a time."""
+    if count > most:
+        raise InputError(
+            f"{count} pieces: at most {most} can be assembled at a time; sort them into groups "
+            f"of what may belong together (by material, thickness, place of find) and assemble each"
         )
 
 

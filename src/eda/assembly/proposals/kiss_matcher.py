@@ -7,6 +7,7 @@ features, correspondences and the consensus among them are KISS-Matcher's (Lim e
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import itertools
 import os
@@ -52,6 +53,11 @@ class KissMatcher:
 def is_installed() -> bool:
     """Whether KISS-Matcher is installed."""
     return importlib.util.find_spec("kiss_matcher") is not None
+
+
+def version() -> str:
+    """Which KISS-Matcher is installed; empty if none is."""
+    return importlib.metadata.version("kiss-matcher") if is_installed() else ""
 
 
 def match(clouds: Sequence[np.ndarray], budget: Budget | None = None) -> PairPoses:
