@@ -113,6 +113,7 @@ class Ablation(Experiment):
     def _run(self, bench: Workbench, variant: str, seed: int, learned: Path, measured: Path, puzzles: PuzzleSet) -> Run:
         """Train one variant, or finish its training, and measure it."""
         name, config = f"{variant}-{seed}", self.config_of(variant, seed, learned, measured)
+        bench.say(f"{VARIANTS[variant]}, seed {seed} of {self.seeds}, {self.steps:,} steps")
         examples = Dataset(measured)[: config.watch.validation_puzzles]
         sampling = Sampling(samples=1, repeats=3, solver="rk1", steps=10, points=config.model.num_points)
 

@@ -27,7 +27,7 @@ class _Axes:
     """From values to places in a panel; the vertical axis begins at zero."""
 
     far: float  # the largest x
-    high: float  # the largest y
+    high: float  # the end of the vertical axis
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         across = LEFT + (WIDTH - LEFT - RIGHT) * x / self.far
@@ -69,7 +69,7 @@ def _document(panels: Sequence[str]) -> str:
 def _panel(title: str, curves: Sequence[Curve], x_label: str) -> str:
     if not curves:
         return _text(WIDTH / 2, HEIGHT / 2, f"{title}: nothing yet", "middle")
-    axes = _Axes(max(float(c.x.max()) for c in curves), 1.05 * max(float(np.nanmax(c.y)) for c in curves))
+    axes = _Axes(max(float(c.x.max()) for c in curves), 1.05 * max(float(np.nanmax(c.y)) for c in curves) or 1.0)
     parts = [_text(WIDTH / 2, 18, title, "middle"), _text(WIDTH / 2, HEIGHT - 8, x_label, "middle")]
     for share in np.linspace(0, 1, 5):
         parts += [_grid_line(axes, share), _x_tick(axes, share)]

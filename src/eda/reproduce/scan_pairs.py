@@ -18,6 +18,7 @@ from eda.evaluate import (
     Sampling,
     summarize,
 )
+from eda.evaluate.protocols import SCAN_DEGREES, SCAN_METRES
 from eda.model import Eda
 from eda.reproduce.baselines import METHODS, PairAnswers, WithIcp, available
 from eda.reproduce.comparison import PAIRWISE_COLUMNS, Comparison, MeasuredRow, pairwise_figures
@@ -32,7 +33,6 @@ COLUMNS = {
     "registered": "within 15 deg, 0.3 m [%]",
     "minutes": "minutes",
 }
-REGISTERED_DEGREES, REGISTERED_METRES = 15.0, 0.3
 WHOLE = "whole system"
 
 
@@ -46,8 +46,8 @@ class ScanPairs(Experiment):
         "The paper trains on 3DMatch and measures its test lists. Here a shipped model sees generated rooms, or the "
         "pairs that `--data` names. 3DM, 3DL and 3DZ are the pairs whose points overlap by more than 30 %, by 10 to "
         "30 %, and not at all, measured within 5 cm.",
-        "FGR is our small implementation on our own FPFH features, also without the authors' code; the paper's row is "
-        "from the official one. FPFH + RANSAC and KISS-Matcher are not in the paper.",
+        "FGR is our small implementation of the method on our own FPFH features; the paper's row is from the official "
+        "one. FPFH-RANSAC and KISS-Matcher are not in the paper.",
         "GEO, ROI and AMR are only printed: their networks do not run here. `eda evaluate --predictions` scores their "
         "answers.",
         "The whole system is ours: it refines, scores and searches, and may leave a scan unplaced, which counts as a "
@@ -101,7 +101,7 @@ class ScanPairs(Experiment):
             method = METHODS[name]()
             trials += [
                 trial(name, partial(PairAnswers, method)),
-                trial(f"{name} + ICP", partial(PairAnswers, WithIcp(method))),
+                trial(f"{name}, ICP", partial(PairAnswers, WithIcp(method))),
             ]
         return [*trials, trial(WHOLE, partial(AssemblerAnswers, self.model))] if self.assemble else trials
 
@@ -148,7 +148,7 @@ def _of_band(evaluation: Evaluation, band: str) -> Evaluation | None:
 def _figures(evaluation: Evaluation) -> dict[str, str]:
     """A pair of which one scan stayed unplaced is not registered."""
     values = evaluation.values
-    near = (values["rotation"] < REGISTERED_DEGREES) & (values["translation"] < REGISTERED_METRES)
+    near = (values["rotation"] < SCAN_DEGREES) & (values["translation"] < SCAN_METRES)
     if "placed" in values:
         near &= values["placed"] == 1
     return {**pairwise_figures(summarize(evaluation)), "registered": f"{100 * near.mean():.3g}"}

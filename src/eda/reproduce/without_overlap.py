@@ -20,6 +20,7 @@ from eda.reproduce.workbench import Trial, Workbench, weights_of
 NEAR = 15.0  # degrees from a multiple of a right angle
 RIGHT_ANGLES = (0.0, 90.0, 180.0)
 SHARES = {f"near {angle:g}": f"within {NEAR:g} of {angle:g} deg [%]" for angle in RIGHT_ANGLES}
+BY_CHANCE = math.degrees(math.pi / 2 + 2 / math.pi)  # the mean angle of a uniformly random rotation
 BINS = np.linspace(0, 180, 19)
 
 
@@ -56,7 +57,7 @@ class WithoutOverlap(Experiment):
             MeasuredRow(
                 "", f"Eda ({self.solver.upper()}, {self.steps})", pairwise_figures(summarize(evaluation)) | figures
             ),
-            MeasuredRow("", "uniformly random rotation", {"rotation": "126.5", **chance}),
+            MeasuredRow("", "uniformly random rotation, computed", {"rotation": f"{BY_CHANCE:.4g}", **chance}),
         ]
         columns = {**PAIRWISE_COLUMNS, **SHARES}
         expected = np.array([by_chance(low, high) for low, high in itertools.pairwise(BINS.tolist())])

@@ -15,7 +15,7 @@ from eda.reproduce.baselines.pair_registration import PairAnswers, PairRegistrat
 from eda.reproduce.baselines.regression import REGRESSIONS, regression_config
 
 METHODS: dict[str, Callable[[], PairRegistration]] = {
-    "FPFH + RANSAC": FeatureRansac,
+    "FPFH-RANSAC": FeatureRansac,
     "FGR": FastGlobalRegistration,
     "KISS-Matcher": KissMatching,
 }

@@ -81,13 +81,13 @@ class EquivariantRegression(nn.Module):
         self.config = {"width": width}
         self.lift, self.mix = nn.Linear(3, width, bias=False), nn.Linear(width, width, bias=False)
         self.gates = nn.ModuleList(_mlp(width, width, width) for _ in range(2))
-        self.weights = _mlp(2 * width, 2 * width, 4 * width)
+        self.weights = _mlp(2 * width, 2 * width, 6 * width)
 
     def forward(self, pieces: Pieces, tau: Tensor) -> Tensor:
         """(w, u) of every piece, which turn with the whole. (N, 6)."""
         puzzle, count = pieces.puzzle_of_piece, pieces.num_puzzles
         arms, normals = _arms(pieces)
-        vectors = torch.stack([arms, normals, torch.linalg.cross(arms, normals)], dim=-1)  # (P, 3, channels)
+        vectors = torch.stack([arms, normals, torch.linalg.cross(arms, normals, dim=-1)], dim=-1)  # (P, 3, channels)
         for linear, gate in zip((self.lift, self.mix), self.gates, strict=True):
             vectors = linear(vectors)
             vectors = vectors * torch.sigmoid(gate(_lengths(vectors)))[:, None]
@@ -95,7 +95,8 @@ class EquivariantRegression(nn.Module):
         whole = segment_mean(own, puzzle, count)[puzzle]
         invariants = torch.cat([_lengths(own), (own * whole).sum(dim=1)], dim=-1)
         weights = self.weights(invariants).unflatten(-1, (2, -1))  # of the turn, of the place
-        moved = torch.einsum("nkc,nxc->nkx", weights, torch.cat([own, whole], dim=-1))
+        mixed = torch.cat([own, whole, torch.linalg.cross(own, whole, dim=1)], dim=-1)
+        moved = torch.einsum("nkc,nxc->nkx", weights, mixed)
         return _velocity(moved.flatten(1), pieces)
 
 
@@ -118,7 +119,7 @@ def regression_config(name: str, data: str, *, points: int, steps: int, seed: in
         register_network(network, REGRESSIONS[name])
     return TrainConfig(
         EdaConfig(CustomNetwork(network), noise_std=0.5, tau_sampler="start", num_points=points),
-        OptimizerConfig(steps=steps, lr=1e-3, final_lr=0.02, warmup=max(1, steps // 20), ema=0.99),
-        DataConfig(train=data, points_per_batch=16 * points),
+        OptimizerConfig(steps=steps, lr=3e-3, final_lr=0.02, warmup=max(1, steps // 20), ema=0.99),
+        DataConfig(train=data, points_per_batch=16 * points, draws=4),
         seed=seed,
     )
