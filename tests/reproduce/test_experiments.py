@@ -252,6 +252,7 @@ def test_settings_are_checked():
         ("breaking-bad", {"baselines": "JIG"}, "no baseline 'JIG'"),
         ("ablation", {"variants": "ablation-x"}, "no variant 'ablation-x'"),
         ("steps", {"steps": "1+two"}, "steps must be whole numbers"),
+        ("steps", {"model": "mine.safetensors"}, "mine.safetensors: cannot be read"),
     ],
 )
 def test_what_there_is_not_is_named(run, name, changed, message):

@@ -29,7 +29,7 @@ def datasets(monkeypatch) -> list:
 
 
 def plan_of(name: str, folder) -> Plan:
-    return EXPERIMENTS[name]().plan(PaperRun(f"{KIND_OF[name]}:/data", folder, 3))
+    return EXPERIMENTS[name]().plan(PaperRun(f"{KIND_OF[name]}:/data", folder, name, 3))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -53,6 +53,20 @@ def test_a_plan_prepares_trains_and_measures(name, tmp_path, datasets):
     assert plan.script().startswith("#!/bin/sh\nset -e\neda prepare ")
 
 
+def test_plans_share_what_they_prepare_and_train(tmp_path, datasets):
+    """A folder or report is made by one command only, whichever plan comes first."""
+    makers = {}
+    for name in EXPERIMENTS:
+        for command in plan_of(name, tmp_path).commands:
+            words = command.words
+            place = words[words.index("--out") + 1] if "--out" in words else command.report
+            place = words[4] if words[1] == "prepare" else place
+            if place is not None:
+                assert makers.setdefault(str(place), words) == words
+    trained = [place for place, words in makers.items() if "train" in words]
+    assert len(trained) == 1 + 1 + 5 + 2  # Breaking Bad, pairs without overlap, the ablation's, KITTI's
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_settings_of_a_plan_are_those_of_recipes_and_readers(name, tmp_path, datasets):
     from eda.data.readers import options_of
@@ -73,13 +87,13 @@ def test_settings_of_a_plan_are_those_of_recipes_and_readers(name, tmp_path, dat
 def test_missing_data_are_named(name, tmp_path):
     kind = KIND_OF[name]
     with pytest.raises(InputError, match=f"needs the dataset itself, from .*--data {kind}:FOLDER"):
-        EXPERIMENTS[name]().plan(PaperRun(None, tmp_path, 3))
+        EXPERIMENTS[name]().plan(PaperRun(None, tmp_path, name, 3))
     with pytest.raises(InputError, match="needs the dataset itself"):
-        EXPERIMENTS[name]().plan(PaperRun("rooms:rooms=3", tmp_path, 3))
+        EXPERIMENTS[name]().plan(PaperRun("rooms:rooms=3", tmp_path, name, 3))
     with pytest.raises(InputError, match=f"{kind}:{tmp_path}.* cannot be read"):
-        EXPERIMENTS[name]().plan(PaperRun(f"{kind}:{tmp_path}", tmp_path, 3))
+        EXPERIMENTS[name]().plan(PaperRun(f"{kind}:{tmp_path}", tmp_path, name, 3))
     with pytest.raises(InputError, match="the paper's options are set here"):
-        EXPERIMENTS[name]().plan(PaperRun(f"{kind}:/data,split=val", tmp_path, 3))
+        EXPERIMENTS[name]().plan(PaperRun(f"{kind}:/data,split=val", tmp_path, name, 3))
 
 
 def report(rotation: float) -> str:

@@ -134,16 +134,12 @@ class Ablation(Experiment):
 
     def plan(self, run: PaperRun) -> Plan:
         """The paper's recipe for 3DMatch with its parts removed, measured on 3DLoMatch."""
-        path = run.source("3dmatch", split="train")
-        for split in ("val", "3DLoMatch"):
-            run.check("3dmatch", path, split=split)
-        prepare, data = run.prepare("3dmatch", path, "3dmatch-train", {"split": "train", "min_overlap": 0.1})
-        prepare_val, validation = run.prepare("3dmatch", path, "3dmatch-val", {"split": "val", "min_overlap": 0.1})
-        commands, reports = [prepare, prepare_val], dict[tuple[str, str], Path]()
+        commands, path, data, validation = run.threedmatch()
+        reports: dict[tuple[str, str], Path] = {}
         for variant, label in VARIANTS.items():
             letters = variant.removeprefix("ablation").removeprefix("-")
-            changed = [f"data.validation={validation}", *(SWITCHES[letter] for letter in letters)]
-            train, model = run.train("3dmatch", variant, data, changed)
+            changed = [SWITCHES[letter] for letter in letters]
+            train, model = run.train("3dmatch", f"3dmatch-{letters}".rstrip("-"), data, validation, changed)
             words = ("--solver", "rk1", "--steps", "10")
             command, report = run.evaluate(model, f"3dmatch:{path},split=3DLoMatch", variant, *words)
             commands += [train, command]

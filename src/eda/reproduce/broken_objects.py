@@ -90,13 +90,8 @@ class BrokenObjects(Experiment):
 
     def plan(self, run: PaperRun) -> Plan:
         """The paper's recipe; its test split is the official `val`."""
-        path = run.source("breaking-bad", split="train")
-        run.check("breaking-bad", path, split="val")
-        reading = {"grid": 0.02, "max_piece_points": 2500}
-        prepare, data = run.prepare("breaking-bad", path, "breaking-bad-train", {"split": "train", **reading})
-        prepare_test, test = run.prepare("breaking-bad", path, "breaking-bad-val", {"split": "val", **reading})
-        train, model = run.train("breaking-bad", "breaking-bad", data)
-        commands, reports = [prepare, prepare_test, train], dict[tuple[str, str], Path]()
+        commands, test, model = run.breaking_bad()
+        reports: dict[tuple[str, str], Path] = {}
         for solver in ("rk1", "rk4"):
             words = ("--solver", solver, "--steps", "10", "--repeats", "3")
             command, report = run.evaluate(model, str(test), f"{solver}-10", *words)

@@ -63,7 +63,5 @@ class EquivarianceError(Experiment):
 
     def plan(self, run: PaperRun) -> Plan:
         """The check of a network that was trained on Breaking Bad."""
-        path = run.source("breaking-bad", split="train")
-        prepare, data = run.prepare("breaking-bad", path, "breaking-bad", {"grid": 0.02, "max_piece_points": 2500})
-        train, model = run.train("breaking-bad", "breaking-bad", data)
-        return Plan([prepare, train, Command(("eda", "check", str(model), "--draws", "3"))])
+        commands, _, model = run.breaking_bad()
+        return Plan([*commands, Command(("eda", "check", str(model), "--draws", "3"))])

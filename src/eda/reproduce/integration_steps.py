@@ -75,12 +75,10 @@ class IntegrationSteps(Experiment):
 
     def plan(self, run: PaperRun) -> Plan:
         """The paper's: 3DLoMatch."""
-        path = run.source("3dmatch", split="train")
-        run.check("3dmatch", path, split="3DLoMatch")
-        prepare, data = run.prepare("3dmatch", path, "3dmatch-train", {"split": "train", "min_overlap": 0.1})
-        train, model = run.train("3dmatch", "3dmatch", data)
+        commands, path, data, validation = run.threedmatch()
+        train, model = run.train("3dmatch", "3dmatch", data, validation)
+        commands.append(train)
         reports: dict[tuple[str, str], Path] = {}
-        commands = [prepare, train]
         for solver in self.solvers:
             for steps in self.steps:
                 words = ("--solver", solver, "--steps", steps, "--repeats", "1")

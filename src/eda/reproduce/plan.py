@@ -92,7 +92,8 @@ class PaperRun:
     """What a user has for an experiment at the paper's scale."""
 
     data: str | None  # KIND:PATH
-    folder: Path
+    folder: Path  # that plans share, so that no model is trained twice
+    name: str  # of the experiment, for its reports
     processes: int = 3  # the paper's GPUs
 
     def source(self, kind: str, **options: Any) -> str:
@@ -117,22 +118,51 @@ class PaperRun:
             wanted = ",".join(f"{key}={value}" for key, value in options.items())
             raise InputError(f"{kind}:{path},{wanted} cannot be read: {error}") from error
 
+    def breaking_bad(self) -> tuple[list[Command], Path, Path]:
+        """The commands that prepare Breaking Bad and train on it; its test split, and the model."""
+        path, reading = self.source("breaking-bad", split="train"), {"grid": 0.02, "max_piece_points": 2500}
+        self.check("breaking-bad", path, split="val")
+        prepare, data = self.prepare("breaking-bad", path, "breaking-bad-train", {"split": "train", **reading})
+        prepare_test, test = self.prepare("breaking-bad", path, "breaking-bad-val", {"split": "val", **reading})
+        train, model = self.train("breaking-bad", "breaking-bad", data)
+        return [prepare, prepare_test, train], test, model
+
+    def threedmatch(self) -> tuple[list[Command], str, Path, Path]:
+        """The commands that prepare 3DMatch; its folder, and the datasets to learn from and to validate on."""
+        path = self.source("3dmatch", split="train")
+        for split in ("val", "3DMatch", "3DLoMatch"):
+            self.check("3dmatch", path, split=split)
+        prepare, data = self.prepare("3dmatch", path, "3dmatch-train", {"split": "train", "min_overlap": 0.1})
+        prepare_val, validation = self.prepare("3dmatch", path, "3dmatch-val", {"split": "val", "min_overlap": 0.1})
+        return [prepare, prepare_val], path, data, validation
+
+    def threedzeromatch(self, path: str) -> tuple[list[Command], Path]:
+        """The commands that prepare pairs without overlap and train on them, and the model."""
+        for part in ("train", "test"):
+            self.check("3dzeromatch", path, part=part)
+        prepare, data = self.prepare("3dzeromatch", path, "3dzeromatch-train", {"part": "train"})
+        train, model = self.train("3dzeromatch", "3dzeromatch", data)
+        return [prepare, train], model
+
     def prepare(self, kind: str, path: str, name: str, settings: Mapping[str, Any]) -> tuple[Command, Path]:
         """The command that writes a dataset as shards, and where."""
         folder = self.folder / "data" / name
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         return Command(("eda", "prepare", kind, path, str(folder), *words)), folder
 
-    def train(self, recipe: str, name: str, data: Path, settings: Sequence[str] = ()) -> tuple[Command, Path]:
+    def train(
+        self, recipe: str, name: str, data: Path, validation: Path | None = None, settings: Sequence[str] = ()
+    ) -> tuple[Command, Path]:
         """The command that trains, and its model file."""
         folder = self.folder / "runs" / name
+        watched = () if validation is None else ("--validation", str(validation))
         changed = [word for setting in settings for word in ("--set", setting)]
         launch = ("torchrun", "--standalone", "--nproc-per-node", str(self.processes), "-m", "eda.cli", "train")
-        command = Command((*launch, recipe, "--out", str(folder), "--data", str(data), *changed))
+        command = Command((*launch, recipe, "--out", str(folder), "--data", str(data), *watched, *changed))
         return command, folder / "model.safetensors"
 
     def evaluate(self, model: Path, data: str, name: str, *words: str) -> tuple[Command, Path]:
         """The command that measures single samples, and its report."""
-        report = self.folder / f"{name}.json"
+        report = self.folder / f"{self.name}-{name}.json"
         options = ("--model", str(model), "--data", data, *words, "--json", str(report))
         return Command(("eda", "evaluate", *options), report), report

@@ -1,9 +1,10 @@
 """Running an experiment in its folder: measured on a CPU, or the plan of the paper's scale.
 
-NAME.jsonl    every finished puzzle, so that a run that was stopped goes on; first, what was asked for
-NAME.md       the page
-NAME.svg      its picture, if there is one
-NAME/         datasets and training runs that are made on the way
+NAME.jsonl     every finished puzzle, so that a run that was stopped goes on; first, what was asked for
+NAME.md        the page
+NAME.svg       its picture, if there is one
+NAME/          datasets and training runs that are made on the way
+NAME-paper.md  the page of the paper's scale; paper/ has what it is made of, which all plans share
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from eda.evaluate import Journal
 from eda.folder_lock import FolderLock
 from eda.reproduce.catalogue import make_experiment
 from eda.reproduce.experiment import Experiment, Findings
-from eda.reproduce.page import page, paper_page, settings_of
 from eda.reproduce.plan import PaperRun, Plan
+from eda.reproduce.results_page import page, paper_page, settings_of
 from eda.reproduce.workbench import Advance, Workbench, weights_of
 
 
@@ -59,14 +60,14 @@ def reproduce(request: Request, say: Callable[[str], None], advance: Advance) ->
 
 
 def plan_of(request: Request, data: str | None, processes: int) -> Plan:
-    """The commands of the paper's scale; everything is made below NAME-paper. `InputError` where data are missing."""
-    return request.experiment.plan(PaperRun(data, request.file("-paper"), processes))
+    """The commands of the paper's scale; everything is made below `paper`. `InputError` where data are missing."""
+    return request.experiment.plan(PaperRun(data, request.folder / "paper", request.name, processes))
 
 
 def execute(request: Request, plan: Plan, say: Callable[[str], None]) -> None:
     """Run the commands of a plan that are not done, and write the page of what they measured."""
     with _claimed(request.folder):
-        request.file("-paper").mkdir(exist_ok=True)
+        (request.folder / "paper").mkdir(exist_ok=True)
         plan.execute(say)
         comparison = plan.comparison()
         if comparison is not None:

@@ -107,16 +107,11 @@ class ScanPairs(Experiment):
 
     def plan(self, run: PaperRun) -> Plan:
         """Two models, one for pairs that overlap and one for those that do not, and the three test lists."""
-        path = run.source("3dmatch", split="train")
-        for split in ("3DMatch", "3DLoMatch"):
-            run.check("3dmatch", path, split=split)
-        for part in ("train", "test"):
-            run.check("3dzeromatch", path, part=part)
-        prepare, data = run.prepare("3dmatch", path, "3dmatch-train", {"split": "train", "min_overlap": 0.1})
-        prepare_zero, zero = run.prepare("3dzeromatch", path, "3dzeromatch-train", {"part": "train"})
-        train, model = run.train("3dmatch", "3dmatch", data)
-        train_zero, model_zero = run.train("3dzeromatch", "3dzeromatch", zero)
-        commands, reports = [prepare, prepare_zero, train, train_zero], dict[tuple[str, str], Path]()
+        commands, path, data, validation = run.threedmatch()
+        without_overlap, model_zero = run.threedzeromatch(path)
+        train, model = run.train("3dmatch", "3dmatch", data, validation)
+        commands += [train, *without_overlap]
+        reports: dict[tuple[str, str], Path] = {}
         for group, weights, source in (
             ("3DM", model, f"3dmatch:{path},split=3DMatch"),
             ("3DL", model, f"3dmatch:{path},split=3DLoMatch"),

@@ -67,15 +67,12 @@ class WithoutOverlap(Experiment):
     def plan(self, run: PaperRun) -> Plan:
         """The paper's 3DZeroMatch; the report has the error of every pair, for the histogram."""
         path = run.source("3dmatch", split="train")
-        for part in ("train", "test"):
-            run.check("3dzeromatch", path, part=part)
-        prepare, data = run.prepare("3dzeromatch", path, "3dzeromatch-train", {"part": "train"})
-        train, model = run.train("3dzeromatch", "3dzeromatch", data)
-        words = ("--solver", "rk4", "--steps", "50", "--repeats", "3", "--csv", str(run.folder / "3DZ.csv"))
+        commands, model = run.threedzeromatch(path)
+        words = ("--solver", "rk4", "--steps", "50", "--repeats", "3", "--csv", str(run.folder / f"{run.name}-3DZ.csv"))
         evaluate, report = run.evaluate(model, f"3dzeromatch:{path}", "3DZ", *words)
         reports = {("3DZ", "Eda (RK4, 50)"): report}
         labels = ("tab:3DMatch", "tab:3DMatch_complete")
-        return Plan([prepare, train, evaluate], self.title, PAIRWISE_COLUMNS, labels, reports)
+        return Plan([*commands, evaluate], self.title, PAIRWISE_COLUMNS, labels, reports)
 
 
 def _angles() -> list[tuple[str, float]]:

@@ -6,6 +6,7 @@ Results per puzzle go into a journal, a file of JSON lines, as they come; traini
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -128,9 +129,11 @@ def _claim(file: Path, config: TrainConfig) -> None:
 
 def weights_of(model: str) -> str:
     """The name of a model with a short fingerprint of its file, so that results tell which weights gave them."""
-    import hashlib
-
-    return f"{model} ({hashlib.sha256(path_of(Path(model)).read_bytes()).hexdigest()[:12]})"
+    try:
+        content = path_of(Path(model)).read_bytes()
+    except OSError as error:
+        raise InputError(f"{model}: cannot be read ({error})") from error
+    return f"{model} ({hashlib.sha256(content).hexdigest()[:12]})"
 
 
 class _ReadOnce:
