@@ -103,6 +103,27 @@ def report(rotation: float) -> str:
     )
 
 
+def test_a_training_that_diverges_is_a_result(tmp_path, monkeypatch):
+    model, said = tmp_path / "run" / "model.safetensors", []
+    train = Command(("torchrun", "-m", "eda.cli", "train", "--out", str(model.parent)), may_diverge=model.parent)
+    measure = Command(("eda", "evaluate", "--model", str(model)), tmp_path / "it.json")
+    plan = Plan(
+        [train, measure], "", PAIRWISE_COLUMNS, ("tab:ablation",), {("", "Eda-(r, h, e)"): tmp_path / "it.json"}
+    )
+    model.parent.mkdir()
+    log = model.parent / "log.jsonl"
+    monkeypatch.setattr("eda.reproduce.plan.subprocess.run", lambda words: subprocess.CompletedProcess(words, 1))
+    log.write_text('{"step": 9, "trouble": "loss nan"}\n' * 12)
+    plan.execute(said.append)
+    assert "did not converge" in said[-1]
+    comparison = plan.comparison()
+    assert comparison is not None
+    assert comparison.table()[1][0][:2] == ["Eda-(r, h, e)", "did not converge"]
+    log.write_text('{"step": 9, "trouble": "loss nan"}\n' * 8 + '{"step": 10, "loss": 1}\n')
+    with pytest.raises(InputError, match="exit code 1"):  # it was stopped by something else
+        plan.execute(said.append)
+
+
 def test_what_is_done_is_not_done_again_and_the_table_has_what_was_measured(tmp_path, monkeypatch):
     reports = {("", system): tmp_path / f"{system}.json" for system in ("GLO", "LEV")}
     plan = Plan(

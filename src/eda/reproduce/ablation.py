@@ -7,7 +7,7 @@ itself is not comparable with that of the others: r* makes its paths shorter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ class Ablation(Experiment):
             train, model = run.train("3dmatch", f"3dmatch-{letters}".rstrip("-"), data, validation, changed)
             words = ("--solver", "rk1", "--steps", "10")
             command, report = run.evaluate(model, f"3dmatch:{path},split=3DLoMatch", variant, *words)
-            commands += [train, command]
+            commands += [replace(train, may_diverge=model.parent), command]
             reports["", label] = report
         return Plan(commands, self.title, PAIRWISE_COLUMNS, self.labels[:1], reports)
 

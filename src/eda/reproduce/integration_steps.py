@@ -19,6 +19,7 @@ from eda.reproduce.curves import Curve, charts
 from eda.reproduce.experiment import Experiment, Findings
 from eda.reproduce.plan import PaperRun, Plan
 from eda.reproduce.workbench import Trial, Workbench, weights_of
+from eda.train.log import LOG_FILE
 
 CLOSE = 10.0  # degrees
 COLUMNS = {**PAIRWISE_COLUMNS, "close": "within 10 deg [%]", "minutes": "minutes"}
@@ -129,7 +130,7 @@ def _training_curve(folder: Path) -> Curve:
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
     """The entries of the log of a training run. Raises `InputError` if there is none."""
-    file = folder / "log.jsonl"
+    file = folder / LOG_FILE
     try:
         return [json.loads(line) for line in file.read_text().splitlines()]
     except (OSError, ValueError) as error:

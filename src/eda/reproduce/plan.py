@@ -19,6 +19,8 @@ from eda.data.readers import open_reader
 from eda.data.setting_text import split_words
 from eda.errors import InputError
 from eda.reproduce.comparison import Comparison, MeasuredRow, pairwise_figures
+from eda.train.log import LOG_FILE
+from eda.train.loop import MAX_FAILED_STEPS
 
 # Where the paper's datasets come from.
 HOMES = {
@@ -34,6 +36,7 @@ class Command:
 
     words: tuple[str, ...]
     report: Path | None = None  # what it writes when it is done; nothing to do where it is there
+    may_diverge: Path | None = None  # the run of a training that may fail to converge, which is a result too
 
     @property
     def line(self) -> str:
@@ -63,15 +66,21 @@ class Plan:
         return "\n".join(["#!/bin/sh", "set -e", *(command.line for command in self.commands), ""])
 
     def execute(self, say: Callable[[str], None]) -> None:
-        """Run what is not done. Raises `InputError` where a command fails."""
+        """Run what is not done. Raises `InputError` where a command fails, unless its training diverged."""
+        diverged: list[str] = []
         for number, command in enumerate(self.commands, start=1):
             what = f"{number} of {len(self.commands)}: {command.line}"
             if command.report is not None and command.report.is_file():
                 say(f"{what}\n  is done")
                 continue
+            if any(word.startswith(run) for word in command.words for run in diverged):
+                say(f"{what}\n  is left out: the training did not converge")
+                continue
             say(what)
             done = subprocess.run(command.arguments)
-            if done.returncode:
+            if done.returncode and command.may_diverge is not None and has_diverged(command.may_diverge):
+                diverged.append(f"{command.may_diverge}/")
+            elif done.returncode:
                 raise InputError(
                     f"stopped at step {what} (exit code {done.returncode}); the same command goes on from there"
                 )
@@ -80,11 +89,21 @@ class Plan:
         """The figures of the reports beside the printed ones; None for a plan without a table."""
         if not self.reports or not self.columns:
             return None
-        rows = [
-            MeasuredRow(group, system, pairwise_figures(json.loads(path.read_bytes())))
-            for (group, system), path in self.reports.items()
-        ]
+        rows = [MeasuredRow(group, system, _figures(path)) for (group, system), path in self.reports.items()]
         return Comparison(self.title, self.columns, rows, self.labels)
+
+
+def has_diverged(run: Path) -> bool:
+    """Whether the last steps of a training run all failed, by its log: `torchrun` hides the exit code."""
+    log = run / LOG_FILE
+    lines = log.read_text().splitlines() if log.is_file() else []
+    last = lines[-(MAX_FAILED_STEPS - 1) :]
+    return len(last) == MAX_FAILED_STEPS - 1 and all("trouble" in json.loads(line) for line in last)
+
+
+def _figures(report: Path) -> dict[str, str]:
+    """Those of a report; of one that was never written, that its training did not converge."""
+    return pairwise_figures(json.loads(report.read_bytes())) if report.is_file() else {"puzzles": "did not converge"}
 
 
 @dataclass(frozen=True)
