@@ -14,7 +14,7 @@ COLUMNS = {**PAIRWISE_COLUMNS, "minutes": "minutes"}
 def test_a_column_is_measured_or_printed_but_never_both(label):
     groups = dict.fromkeys(row.group for row in published_table(label).rows)
     rows = [MeasuredRow(group, system, OURS) for group in groups for system in ("FGR", "GLO", "Eda", "ours")]
-    headings, cells = Comparison("", COLUMNS, rows, (label,)).table()
+    headings, cells = Comparison(COLUMNS, rows, (label,)).table()
     printed = {text for row in published_table(label).rows for text in row.figures.values()}
     names = headings.index("system") + 1
     for place, heading in enumerate(headings[names:], start=names):
@@ -26,7 +26,7 @@ def test_a_column_is_measured_or_printed_but_never_both(label):
 
 def test_rows_of_the_same_system_and_data_meet_and_the_others_stay():
     rows = [MeasuredRow("3DL", "FGR", OURS), MeasuredRow("3DL", "ours", OURS)]
-    headings, cells = Comparison("", PAIRWISE_COLUMNS, rows, ("tab:3DMatch",)).table()
+    headings, cells = Comparison(PAIRWISE_COLUMNS, rows, ("tab:3DMatch",)).table()
     table = {(row[0], row[1]): dict(zip(headings, row, strict=True)) for row in cells}
     assert table["3DL", "FGR"]["Δr [deg], measured"] == "measured r"
     assert table["3DL", "FGR"]["Δr [deg], printed in Table 2"] == "117.3"

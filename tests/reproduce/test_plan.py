@@ -128,7 +128,7 @@ def test_what_is_done_is_not_done_again_and_the_table_has_what_was_measured(tmp_
     reports = {("", system): tmp_path / f"{system}.json" for system in ("GLO", "LEV")}
     plan = Plan(
         [Command(("eda", "evaluate", "--json", str(path)), path) for path in reports.values()],
-        "a title", {**PAIRWISE_COLUMNS, "minutes": "minutes"}, ("tab:BB",), reports,
+        {**PAIRWISE_COLUMNS, "minutes": "minutes"}, ("tab:BB",), reports,
     )  # fmt: skip
     ran, fail = [], [True]
 

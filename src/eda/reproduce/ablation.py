@@ -93,7 +93,7 @@ class Ablation(Experiment):
             for seed in range(self.seeds)
             for variant in self.variants
         ]
-        table = Comparison(self.title, COLUMNS, _rows(runs), self.labels[:1], ("seeds", "puzzles"))
+        table = Comparison(COLUMNS, _rows(runs), self.labels[:1], ("seeds", "puzzles"))
         return Findings([table], _drawing(runs))
 
     def config_of(self, variant: str, seed: int, learned: Path, measured: Path) -> TrainConfig:
@@ -144,7 +144,7 @@ class Ablation(Experiment):
             command, report = run.evaluate(model, f"3dmatch:{path},split=3DLoMatch", variant, *words)
             commands += [replace(train, may_diverge=model.parent), command]
             reports["", label] = report
-        return Plan(commands, self.title, PAIRWISE_COLUMNS, self.labels[:1], reports)
+        return Plan(commands, PAIRWISE_COLUMNS, self.labels[:1], reports)
 
 
 def _converged(bench: Workbench, trial: Trial, name: str) -> Evaluation | None:

@@ -21,7 +21,7 @@ COLUMNS = {
     "part_accuracy": "parts in place [%]",
     "minutes": "minutes",
 }
-RANDOM = Sampling(samples=1, repeats=1, solver="rk1", steps=1)
+ONE_STEP = Sampling(samples=1, repeats=1, solver="rk1", steps=1)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class BrokenObjects(Experiment):
             raise InputError(f"there is no baseline {unknown[0]!r}; there are {', '.join(REGRESSIONS)}")
         found = bench.evaluate(self._trials(bench))
         rows = [MeasuredRow("", system, _figures(evaluation)) for system, evaluation in found.items()]
-        table = Comparison(self.title, COLUMNS, rows, self.labels, ("puzzles", "solved", "part_accuracy"))
+        table = Comparison(COLUMNS, rows, self.labels, ("puzzles", "solved", "part_accuracy"))
         return Findings([table], notes=[f"Weights: {weights_of(self.model)}."])
 
     def _trials(self, bench: Workbench) -> list[Trial]:
@@ -76,7 +76,7 @@ class BrokenObjects(Experiment):
         def regression(name: str) -> AnswerSource:
             data = bench.dataset("training", self.training)
             config = regression_config(name, str(data), points=self.points, steps=self.training_steps, seed=self.seed)
-            return NetworkAnswers(bench.train(name, config), RANDOM)
+            return NetworkAnswers(bench.train(name, config), ONE_STEP)
 
         trials = [
             Trial(f"Eda ({solver.upper()}, {self.steps})", puzzles, partial(eda, solver)) for solver in ("rk1", "rk4")
@@ -97,7 +97,7 @@ class BrokenObjects(Experiment):
             command, report = run.evaluate(model, str(test), f"{solver}-10", *words)
             commands.append(command)
             reports["", f"Eda ({solver.upper()}, 10)"] = report
-        return Plan(commands, self.title, {**PAIRWISE_COLUMNS, "minutes": "minutes"}, self.labels, reports)
+        return Plan(commands, {**PAIRWISE_COLUMNS, "minutes": "minutes"}, self.labels, reports)
 
 
 def _figures(evaluation: Evaluation) -> dict[str, str]:

@@ -29,7 +29,6 @@ class MeasuredRow:
 class Comparison:
     """Measured rows beside the rows of the same systems in tables of the paper."""
 
-    title: str
     columns: Mapping[str, str]  # name of a figure -> its heading
     rows: Sequence[MeasuredRow]
     labels: Sequence[str] = ()  # of the paper's tables

@@ -50,7 +50,7 @@ class EquivarianceError(Experiment):
             rows.append(MeasuredRow("", system, texts))
             bench.say(f"{system}: L_R {texts['L_R']}, L_P {texts['L_P']}; {number + 1} of {len(self.models)} done")
         only_measured = ("norm", "L_R_relative", "L_P_relative")
-        return Findings([Comparison(self.title, COLUMNS, rows, self.labels, only_measured)])
+        return Findings([Comparison(COLUMNS, rows, self.labels, only_measured)])
 
     def _errors(self, name: str) -> dict[str, float]:
         """By the names of the columns."""

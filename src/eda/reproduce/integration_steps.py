@@ -62,7 +62,7 @@ class IntegrationSteps(Experiment):
         notes = [f"Weights: {weights_of(self.model)}."]
         if curve is None:
             notes.append("No training curve: `--set run=FOLDER` draws that of a run of `eda train`.")
-        return Findings([Comparison(self.title, COLUMNS, rows, ())], self._drawing(found, curve), notes)
+        return Findings([Comparison(COLUMNS, rows, ())], self._drawing(found, curve), notes)
 
     def _drawing(self, found: Mapping[str, Evaluation], curve: Curve | None) -> str:
         panels = {} if curve is None else {"training loss": [curve]}
@@ -86,7 +86,7 @@ class IntegrationSteps(Experiment):
                 command, report = run.evaluate(model, f"3dmatch:{path},split=3DLoMatch", f"{solver}-{steps}", *words)
                 commands.append(command)
                 reports["", _name(solver, steps)] = report
-        return Plan(commands, self.title, PAIRWISE_COLUMNS, (), reports)
+        return Plan(commands, PAIRWISE_COLUMNS, (), reports)
 
 
 def _name(solver: str, steps: str) -> str:

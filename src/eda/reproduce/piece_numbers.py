@@ -61,7 +61,7 @@ class PieceNumbers(Experiment):
         notes = [
             f"Weights: {weights_of(model)}, {self.solver.upper()} with {self.steps} steps." for model in self.models
         ]
-        return Findings([Comparison(self.title, COLUMNS, rows, ())], _drawing(by_number), notes)
+        return Findings([Comparison(COLUMNS, rows, ())], _drawing(by_number), notes)
 
     def plan(self, run: PaperRun) -> Plan:
         """The paper's Eda-3 and Eda-4 on KITTI."""
@@ -77,7 +77,7 @@ class PieceNumbers(Experiment):
                 command, report = run.evaluate(model, source, f"Eda-{most}-of-{count}", "--solver", "rk4")
                 commands.append(command)
                 reports[f"{count} pieces", f"Eda-{most}"] = report
-        return Plan(commands, self.title, PAIRWISE_COLUMNS, (), reports)
+        return Plan(commands, PAIRWISE_COLUMNS, (), reports)
 
 
 def _figures(means: Mapping[str, Any]) -> dict[str, str]:

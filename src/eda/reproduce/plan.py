@@ -56,7 +56,6 @@ class Plan:
     """Commands, and which report gives which row of the table."""
 
     commands: Sequence[Command]
-    title: str = ""
     columns: Mapping[str, str] | None = None
     labels: Sequence[str] = ()
     reports: Mapping[tuple[str, str], Path] | None = None  # group, system -> report of `eda evaluate`
@@ -90,7 +89,7 @@ class Plan:
         if not self.reports or not self.columns:
             return None
         rows = [MeasuredRow(group, system, _figures(path)) for (group, system), path in self.reports.items()]
-        return Comparison(self.title, self.columns, rows, self.labels)
+        return Comparison(self.columns, rows, self.labels)
 
 
 def has_diverged(run: Path) -> bool:

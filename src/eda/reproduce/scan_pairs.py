@@ -79,7 +79,7 @@ class ScanPairs(Experiment):
         missing = [name for name in self.baselines if not available(name)]
         notes = [f"Weights: {weights_of(self.model)}."]
         notes += [f"{name} was not measured: it is not installed (the extra `scan`)." for name in missing]
-        table = Comparison(self.title, COLUMNS, rows, self.labels, ("puzzles", "registered", "minutes"))
+        table = Comparison(COLUMNS, rows, self.labels, ("puzzles", "registered", "minutes"))
         return Findings([table], notes=notes)
 
     def _check(self) -> None:
@@ -121,7 +121,7 @@ class ScanPairs(Experiment):
             command, report = run.evaluate(weights, source, group, *words)
             commands.append(command)
             reports[group, "Eda (RK4, 50)"] = report
-        return Plan(commands, self.title, PAIRWISE_COLUMNS, self.labels, reports)
+        return Plan(commands, PAIRWISE_COLUMNS, self.labels, reports)
 
 
 def pairs_of_bands(bench: Workbench, data: str, seed: int, number: int, bands: Sequence[str]) -> PuzzleSet:

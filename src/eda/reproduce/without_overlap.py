@@ -62,7 +62,7 @@ class WithoutOverlap(Experiment):
         columns = {**PAIRWISE_COLUMNS, **SHARES}
         expected = np.array([by_chance(low, high) for low, high in itertools.pairwise(BINS.tolist())])
         drawing = histogram("Δr [deg], share of pairs without overlap [%]", BINS, degrees, 100 * expected)
-        return Findings([Comparison(self.title, columns, rows, ())], drawing, [f"Weights: {weights_of(self.model)}."])
+        return Findings([Comparison(columns, rows, ())], drawing, [f"Weights: {weights_of(self.model)}."])
 
     def plan(self, run: PaperRun) -> Plan:
         """The paper's 3DZeroMatch; the report has the error of every pair, for the histogram."""
@@ -72,7 +72,7 @@ class WithoutOverlap(Experiment):
         evaluate, report = run.evaluate(model, f"3dzeromatch:{path}", "3DZ", *words)
         reports = {("3DZ", "Eda (RK4, 50)"): report}
         labels = ("tab:3DMatch", "tab:3DMatch_complete")
-        return Plan([*commands, evaluate], self.title, PAIRWISE_COLUMNS, labels, reports)
+        return Plan([*commands, evaluate], PAIRWISE_COLUMNS, labels, reports)
 
 
 def _angles() -> list[tuple[str, float]]:

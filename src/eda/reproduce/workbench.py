@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,6 @@ class Workbench:
     journal: Journal
     say: Callable[[str], None] = lambda line: None
     advance: Advance = lambda what, done, total: None
-    began: float = field(default_factory=time.perf_counter)
 
     # -- measuring -------------------------------------------------------------------------------------------
 
