@@ -107,9 +107,7 @@ def test_a_training_that_diverges_is_a_result(tmp_path, monkeypatch):
     model, said = tmp_path / "run" / "model.safetensors", []
     train = Command(("torchrun", "-m", "eda.cli", "train", "--out", str(model.parent)), may_diverge=model.parent)
     measure = Command(("eda", "evaluate", "--model", str(model)), tmp_path / "it.json")
-    plan = Plan(
-        [train, measure], "", PAIRWISE_COLUMNS, ("tab:ablation",), {("", "Eda-(r, h, e)"): tmp_path / "it.json"}
-    )
+    plan = Plan([train, measure], PAIRWISE_COLUMNS, ("tab:ablation",), {("", "Eda-(r, h, e)"): tmp_path / "it.json"})
     model.parent.mkdir()
     log = model.parent / "log.jsonl"
     monkeypatch.setattr("eda.reproduce.plan.subprocess.run", lambda words: subprocess.CompletedProcess(words, 1))
