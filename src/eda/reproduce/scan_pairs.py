@@ -46,8 +46,8 @@ class ScanPairs(Experiment):
         "The paper trains on 3DMatch and measures its test lists. Here a shipped model sees generated rooms, or the "
         "pairs that `--data` names. 3DM, 3DL and 3DZ are the pairs whose points overlap by more than 30 %, by 10 to "
         "30 %, and not at all, measured within 5 cm.",
-        "`scan-small` has learned from rooms of the same generator, with other seeds. So generated rooms favour it over "
-        "methods that do not learn.",
+        "`scan-small` has learned from rooms of the same generator, with other seeds. So generated rooms favour it "
+        "over methods that do not learn.",
         "FGR is our small implementation of the method on our own FPFH features; the paper's row is from the official "
         "one. FPFH-RANSAC and KISS-Matcher are not in the paper.",
         "GEO, ROI and AMR are only printed: their networks do not run here. `eda evaluate --predictions` scores their "
