@@ -28,7 +28,7 @@ def test_help_lists_every_command_in_the_order_of_use(run):
     listed = re.findall(r"^\W*(\w+) {2,}[A-Z]", result.output[result.output.index("─ Assemble ") :], re.MULTILINE)
     assert listed == [
         "assemble", "view",
-        "train", "evaluate", "check", "models",
+        "train", "evaluate", "reproduce", "check", "models",
         "fracture", "rooms", "streets", "prepare", "show",
     ]  # fmt: skip
     assert set(listed) == {command.callback.__name__ for command in eda.cli.app.registered_commands}

@@ -22,6 +22,11 @@ PERFECT = {
     },
     "registration": {"recall": 1, "registered": 1, "rotation": 0, "translation": 0},
 }
+PERFECT["conventions"] = {
+    **{name: PERFECT["pairwise"][name] for name in ("rotation", "translation", "solved")},
+    **PERFECT["breaking_bad"],
+    **{f"scan_{name}": value for name, value in PERFECT["registration"].items()},
+}
 
 
 @pytest.mark.parametrize("protocol", PERFECT)
@@ -92,6 +97,36 @@ def test_foreign_pieces_are_left_out(protocol):
     perfect = PERFECT.get(protocol, PERFECT["breaking_bad"])
     assert {name: float(values[0, 0, 0]) for name, values in result.values.items()} == pytest.approx(perfect, abs=1e-5)
     assert result.num_pieces.tolist() == [3]
+
+
+def test_the_conventions_are_those_of_the_single_protocols():
+    answers = answers_with(at_random)
+    every = evaluate(answers, "conventions").values
+    single = {name: evaluate(answers, name).values for name in ("pairwise", "breaking_bad", "registration")}
+    for name, values in every.items():
+        plain = name.removeprefix("scan_")
+        source = "registration" if plain != name else "pairwise" if name in single["pairwise"] else "breaking_bad"
+        source = "breaking_bad" if name == "part_accuracy" else source
+        np.testing.assert_array_equal(values, single[source][plain])
+
+
+def test_pooled_over_pairs_every_pair_weighs_the_same():
+    answers = answers_with(at_random)
+    errors = []
+    for answer in answers:
+        poses, solution = answer.poses[0, 0].matrix().numpy(), answer.puzzle.solution.matrix().numpy()
+        for i in range(len(solution)):
+            for j in range(len(solution)):
+                if i != j:
+                    implied = solution[j] @ np.linalg.inv(poses[j]) @ poses[i]
+                    cosine = (np.trace(implied[:3, :3] @ solution[i][:3, :3].T) - 1) / 2
+                    errors.append((math.degrees(math.acos(cosine)), np.linalg.norm((implied - solution[i])[:3, 3])))
+    report = summarize(evaluate(answers, "conventions"))
+    expected = np.mean(errors, axis=0)
+    assert report["pooled_over_pairs"] == pytest.approx({"rotation": expected[0], "translation": expected[1]})
+    assert abs(report["metrics"]["rotation"]["mean"] - expected[0]) > 1e-3, "puzzles of several sizes"
+    alike = summarize(evaluate(answers_with(at_random, [example(3, 1), example(3, 2)]), "conventions"))
+    assert "pooled_over_pairs" not in alike
 
 
 def test_a_protocol_that_does_not_look_at_poses_says_so():

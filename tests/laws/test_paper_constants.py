@@ -33,7 +33,7 @@ NETWORK = {
     "max_degree": 2,
     "channels": 64,
     "num_heads": 4,
-    "time_in_encoder": True,  # Fig. 2: tau enters the downsampling blocks too
+    "time_in_encoder": True,  # Fig. 1: tau enters the downsampling blocks too
 }
 
 

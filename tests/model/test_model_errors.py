@@ -155,5 +155,5 @@ def test_a_translation_weight_that_is_not_positive_is_an_input_error(weight):
 
 
 def test_an_unknown_tau_sampler_is_an_input_error():
-    with pytest.raises(InputError, match=r"tau_sampler must be one of logit_normal, uniform, got 'cosine'"):
+    with pytest.raises(InputError, match=r"tau_sampler must be one of logit_normal, uniform, start, got 'cosine'"):
         EdaConfig(tau_sampler="cosine")

@@ -17,6 +17,7 @@ from eda.cli.evaluate import evaluate
 from eda.cli.fracture import fracture
 from eda.cli.plugins import load_plugins
 from eda.cli.prepare import prepare
+from eda.cli.reproduce import reproduce
 from eda.cli.rooms import rooms
 from eda.cli.show import show
 from eda.cli.streets import streets
@@ -76,6 +77,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     "Train and evaluate": {
         train: "Train a model, or continue an interrupted run.",
         evaluate: "Measure how well a model, or another system, assembles puzzles.",
+        reproduce: "Measure the tables and figures of the paper, with baselines, beside what it prints.",
         check: "Check that a model is equivariant.",
         models: "List the models that come with Eda.",
     },

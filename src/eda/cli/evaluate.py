@@ -28,7 +28,9 @@ PARTS = (
     "Measure on the same puzzles: the whole system, the system without refinement, a single sample, a single sample "
     "of pairs alone, and one of the plain Croco path."
 )
-PROTOCOL = "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration or breaks."
+PROTOCOL = (
+    "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration, conventions (all of these) or breaks."
+)
 SAMPLES = (
     "Assemblies drawn per puzzle. A model draws 1 if not given, and its figures are means over them; the assembler "
     "draws 16 if not given, and makes one answer of them."

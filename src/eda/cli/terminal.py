@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,9 +40,16 @@ def bar(*columns: ProgressColumn, hidden: bool) -> Progress:
 @contextmanager
 def progress(label: str, *, hidden: bool) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on stderr; yields a function `advance(done, total)`."""
+    with labelled_progress(label, hidden=hidden) as advance:
+        yield partial(advance, label)
+
+
+@contextmanager
+def labelled_progress(label: str, *, hidden: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """The same for work in several parts; yields a function `advance(label, done, total)`."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with bar(*columns, hidden=hidden) as shown:
         task = shown.add_task(label, total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total)
+        yield lambda what, done, total: shown.update(task, description=what, completed=done, total=total)

@@ -41,6 +41,7 @@ class Metric:
     label: str  # with its unit
     factor: float = 1.0  # what is printed per unit of the value
     more_is_better: bool = False
+    of_pairs: bool = False  # a mean over the ordered pairs of a puzzle's pieces, so that pairs can also be pooled
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,16 @@ def _registration(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndar
     }
 
 
+def _conventions(predicted: SE3, solution: SE3, clouds: Clouds, placed: np.ndarray) -> dict[str, float]:
+    """One answer by every convention; those of scans where any number counts as metres."""
+    pairwise = _pairwise(predicted, solution, clouds, placed)
+    return {
+        **{name: pairwise[name] for name in ("rotation", "translation", "solved")},
+        **_breaking_bad(predicted, solution, clouds, placed),
+        **{f"scan_{name}": value for name, value in _registration(predicted, solution, clouds, placed).items()},
+    }
+
+
 _BREAKING_BAD = {
     "rotation_rmse": Metric("RMSE(R) [deg]"),
     "translation_rmse": Metric("RMSE(T) [1e-2]", factor=100),
@@ -134,6 +145,16 @@ _BREAKING_BAD = {
     "matched_part_accuracy": Metric("matched PA [%]", factor=100, more_is_better=True),
     "chamfer": Metric("CD [1e-3]", factor=1000),
 }
+
+_REGISTRATION = {
+    "recall": Metric("RR [%]", factor=100, more_is_better=True),
+    "registered": Metric("within 15 deg, 0.3 m [%]", factor=100, more_is_better=True),
+    "rotation": Metric("RRE [deg]"),
+    "translation": Metric("RTE [m]"),
+}
+
+_ROTATION, _TRANSLATION = Metric("rotation [deg]", of_pairs=True), Metric("translation", of_pairs=True)
+_SOLVED = Metric("solved [%]", factor=100, more_is_better=True)
 
 # Of systems that may leave pieces unplaced, beside every protocol.
 PLACEMENT = {
@@ -153,10 +174,10 @@ PROTOCOLS = {
     "pairwise": Protocol(
         _pairwise,
         {
-            "rotation": Metric("rotation [deg]"),
-            "translation": Metric("translation"),
+            "rotation": _ROTATION,
+            "translation": _TRANSLATION,
             "relative_translation": Metric("of size [%]", factor=100),
-            "solved": Metric("solved [%]", factor=100, more_is_better=True),
+            "solved": _SOLVED,
             "part_accuracy": Metric("parts in place [%]", factor=100, more_is_better=True),
         },
     ),
@@ -164,13 +185,18 @@ PROTOCOLS = {
     "breaking_bad_anchored": Protocol(_as_placed, _BREAKING_BAD, anchored=True),
     "registration": Protocol(
         _registration,
-        {
-            "recall": Metric("RR [%]", factor=100, more_is_better=True),
-            "registered": Metric("within 15 deg, 0.3 m [%]", factor=100, more_is_better=True),
-            "rotation": Metric("RRE [deg]"),
-            "translation": Metric("RTE [m]"),
-        },
+        _REGISTRATION,
         scans=True,
+    ),
+    "conventions": Protocol(
+        _conventions,
+        {
+            "rotation": _ROTATION,
+            "translation": _TRANSLATION,
+            "solved": _SOLVED,
+            **_BREAKING_BAD,
+            **{f"scan_{name}": metric for name, metric in _REGISTRATION.items()},
+        },
     ),
     "breaks": Protocol(
         None,

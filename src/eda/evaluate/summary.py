@@ -90,6 +90,9 @@ def summarize(evaluation: Evaluation) -> dict[str, Any]:
         "by": {name: _by_group(evaluation, name) for name in evaluation.records[0].groups},
         "seconds_per_puzzle": None if evaluation.seconds is None else _mean(evaluation.seconds),
     }
+    pooled = _pooled_over_pairs(evaluation)
+    if pooled:
+        report["pooled_over_pairs"] = pooled
     if samples > 1:
         report["best_of_samples"] = {name: _mean(of_one) for name, of_one in evaluation.best().items()}
     models = Counter(record.model for record in evaluation.records if record.model is not None)
@@ -115,6 +118,15 @@ def _by_group(evaluation: Evaluation, name: str) -> dict[str, dict[str, Any]]:
         if seconds is not None:
             table[group]["seconds_per_puzzle"] = _mean(seconds[rows])
     return table
+
+
+def _pooled_over_pairs(evaluation: Evaluation) -> dict[str, float | None]:
+    """Means in which every ordered pair of pieces weighs the same, and not every puzzle; empty if that is no other."""
+    count = evaluation.num_pieces
+    metrics = {name: metric for name, metric in evaluation.protocol.metrics.items() if metric.of_pairs}
+    if (count == count[0]).all():
+        return {}
+    return {name: _mean(np.repeat(evaluation.values[name], count * (count - 1), axis=0)) for name in metrics}
 
 
 def _placement(left: list[Unplaced]) -> dict[str, Any]:

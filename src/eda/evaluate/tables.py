@@ -33,6 +33,11 @@ def table(report: Mapping[str, Any]) -> Table:
         ["all", str(report["puzzles"]), *(_with_std(metric, distributions[name]) for name, metric in metrics.items())],
         ["95 % interval", "", *(_interval(metric, distributions[name]) for name, metric in metrics.items())],
     ]
+    if "pooled_over_pairs" in report:
+        pooled = report["pooled_over_pairs"]
+        rows.append(
+            ["pairs pooled", "", *(_figure(metrics[name], pooled[name]) if name in pooled else "" for name in metrics)]
+        )
     for q in map(str, QUANTILES):
         values = {name: distributions[name]["quantiles"][q] for name in metrics}
         rows.append(["median" if q == "50" else f"q{q}", "", *figures(values)])

@@ -16,7 +16,13 @@ def logit_normal(count: int, generator: torch.Generator | None = None) -> Tensor
     return torch.sigmoid(torch.randn(count, generator=generator, device=generator.device if generator else None))
 
 
+def start(count: int, generator: torch.Generator | None = None) -> Tensor:
+    """tau = 0: noise alone, so that what is learned is a regression of poses in one step. -> (count,)."""
+    return torch.zeros(count, device=generator.device if generator else None)
+
+
 TAU_SAMPLERS: dict[str, Callable[[int, torch.Generator | None], Tensor]] = {
     "logit_normal": logit_normal,
     "uniform": uniform,
+    "start": start,
 }

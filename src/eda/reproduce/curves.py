@@ -1,4 +1,4 @@
-"""Curves as an SVG picture, without a plotting library: panels side by side, each with its own scale and a legend."""
+"""Curves and histograms as SVG, without a plotting library: panels side by side, each with its own scale and legend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Axes:
     """From values to places in a panel; the vertical axis begins at zero."""
 
     far: float  # the largest x
-    high: float  # the largest y
+    high: float  # the end of the vertical axis
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         across = LEFT + (WIDTH - LEFT - RIGHT) * x / self.far
@@ -36,10 +36,30 @@ class _Axes:
 
 def charts(panels: Mapping[str, Sequence[Curve]], x_label: str) -> str:
     """An SVG document with one panel for every title."""
-    parts = [
-        f'<g transform="translate({i * WIDTH} 0)">{_panel(title, curves, x_label)}</g>'
-        for i, (title, curves) in enumerate(panels.items())
-    ]
+    return _document([_panel(title, curves, x_label) for title, curves in panels.items()])
+
+
+def histogram(title: str, edges: np.ndarray, values: np.ndarray, expected: np.ndarray) -> str:
+    """An SVG document: the share of values (n,) in every bin in percent, and a line of expected shares (bins,)."""
+    shares = 100 * np.histogram(values, edges)[0] / max(1, len(values))
+    axes = _Axes(float(edges[-1]), 1.05 * float(max(shares.max(), expected.max())))
+    bars = [_bar(axes, *place) for place in zip(edges[:-1], edges[1:], shares, strict=True)]
+    middles = (edges[:-1] + edges[1:]) / 2
+    ticks = [_grid_line(axes, share) + _x_tick(axes, share) for share in np.linspace(0, 1, 5)]
+    line = _line(axes, Curve("", middles, expected), COLORS[1])
+    legend = _legend(len(COLORS), "by chance", COLORS[1])
+    return _document([_text(WIDTH / 2, 18, title, "middle") + "".join([*ticks, *bars]) + line + legend])
+
+
+def _bar(axes: _Axes, low: float, high: float, share: float) -> str:
+    (left, top), (right, floor) = axes.place(low, share), axes.place(high, 0)
+    box = f'x="{left:.1f}" y="{top:.1f}" width="{right - left - 1:.1f}" height="{floor - top:.1f}"'
+    return f'<rect {box} fill="{COLORS[0]}"/>'
+
+
+def _document(panels: Sequence[str]) -> str:
+    """Panels side by side."""
+    parts = [f'<g transform="translate({i * WIDTH} 0)">{panel}</g>' for i, panel in enumerate(panels)]
     size = f'width="{WIDTH * len(panels)}" height="{HEIGHT}"'
     style = 'font-family="sans-serif" font-size="11" fill="#333"'
     background = '<rect width="100%" height="100%" fill="white"/>'
@@ -49,7 +69,7 @@ def charts(panels: Mapping[str, Sequence[Curve]], x_label: str) -> str:
 def _panel(title: str, curves: Sequence[Curve], x_label: str) -> str:
     if not curves:
         return _text(WIDTH / 2, HEIGHT / 2, f"{title}: nothing yet", "middle")
-    axes = _Axes(max(float(c.x.max()) for c in curves), 1.05 * max(float(np.nanmax(c.y)) for c in curves))
+    axes = _Axes(max(float(c.x.max()) for c in curves), 1.05 * max(float(np.nanmax(c.y)) for c in curves) or 1.0)
     parts = [_text(WIDTH / 2, 18, title, "middle"), _text(WIDTH / 2, HEIGHT - 8, x_label, "middle")]
     for share in np.linspace(0, 1, 5):
         parts += [_grid_line(axes, share), _x_tick(axes, share)]
