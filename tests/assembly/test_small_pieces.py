@@ -101,9 +101,19 @@ def test_pins_keep_their_pieces_beside_a_chip(model):
 
 def test_a_pinned_chip_is_placed(model):
     clouds, normals = with_chip()
-    prepared = prepare(clouds, normals, names=NAMES, model=model, pins={"chip": np.eye(4), "a": np.eye(4)})
-    assert prepared.names == NAMES
-    assert sorted(prepared.pins) == [0, 1]
+    pins = {"chip": np.eye(4), "a": np.eye(4)}
+    found = assemble(clouds, normals, names=NAMES, model=model, config=QUICK, pins=pins)
+    assert sorted(found.pinned) == [0, 1]
+    assert found.best.placed[:2].all()
+    np.testing.assert_allclose(found.best.poses[1], np.eye(4), atol=1e-9)
+
+
+def test_beside_pins_a_chip_alone_is_no_failure(model):
+    clouds, normals = with_chip()
+    pins = {name: np.eye(4) for name in ("a", "c", "d")}
+    found = assemble(clouds, normals, names=NAMES, model=model, config=QUICK, pins=pins)
+    assert found.best.placed.tolist() == [True, False, True, True]
+    assert not found.is_empty, "no place was looked for, so none was missed"
 
 
 def test_small_scans_are_scans_like_any_other():

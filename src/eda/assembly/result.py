@@ -172,8 +172,9 @@ class Assembly:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no place was found for any piece, other than those that were given one."""
-        looked_for = np.ones(len(self.names), dtype=bool)
+        """Whether no place was found for any piece for which one was looked for."""
+        small = self.best.too_small
+        looked_for = np.ones(len(self.names), dtype=bool) if small is None else ~small
         looked_for[list(self.pinned)] = False
         return bool(looked_for.any()) and not bool((self.best.placed & looked_for).any())
 

@@ -30,7 +30,7 @@ class ModelInput:
     """N pieces twice, in the same frames and the same unit."""
 
     pieces: Pieces  # about as many points as the network was trained on, evenly spaced over all pieces
-    dense: Pieces  # in about `POINTS_PER_PIECE` points each
+    dense: Pieces  # in `POINTS_PER_PIECE` points each or on average, as far as there are so many
 
     @staticmethod
     def of(clouds: Clouds, num_points: int, *, one_density: bool = False) -> ModelInput:

@@ -47,7 +47,7 @@ class Bodies(NamedTuple):
         """Some of them."""
         return Bodies(*(array[chosen] for array in self))
 
-    def and_also(self, other: Bodies) -> Bodies:
+    def concatenate(self, other: Bodies) -> Bodies:
         """These, then the others."""
         return Bodies(*(np.concatenate(arrays) for arrays in zip(self, other, strict=True)))
 

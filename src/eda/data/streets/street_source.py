@@ -64,6 +64,8 @@ class StreetSource(ItemSource[int]):
             )
         check_positive("grid", self.grid)
         check_whole("neighbors", self.neighbors, 0, 4096)
+        if self.neighbors in (1, 2):
+            raise InputError("neighbors must be 0, for no normals, or at least 3: a plane needs three points")
 
     @staticmethod
     def from_settings(settings: Mapping[str, Any]) -> StreetSource:
@@ -98,7 +100,7 @@ class StreetSource(ItemSource[int]):
         frames, ground, road = [], street.plan.ground, street.roads[0]
         for along in stops:
             pose = sensor_pose(rng, road.line, along, -lane_of(road, street.character), ground)
-            around = fixed.and_also(street.traffic(along))
+            around = fixed.concatenate(street.traffic(along))
             frames.append(Frame(sweep(pose, ground, around, self.lidar, biases, rng), pose))
         return frames
 
