@@ -146,7 +146,7 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{target} is not there"
-    for script in re.findall(r"\b((?:benchmarks|examples)/\w+\.(?:py|md))\b", whole):
+    for script in re.findall(r"\b((?:benchmarks|examples)/\w+\.(?:py|md))\b(?!` of commit )", whole):
         assert (ROOT / script).exists(), f"{script} is not there"
 
 

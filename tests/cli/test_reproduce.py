@@ -39,7 +39,7 @@ def test_the_list_names_all_with_their_numbers():
 
 
 def test_settings_are_listed():
-    code, output = run("steps", "--options", "steps")
+    code, output = run("steps", "--options")
     assert code == 0
     assert "solvers=rk1+rk4" in output.splitlines()
 
@@ -76,6 +76,12 @@ def test_an_interrupted_run_says_how_to_go_on(words, monkeypatch):
         (("steps", "--out", "x", "--set", "seed"), "expected KEY=VALUE"),
         (("equivariance", "--out", "x", "--data", "set"), "equivariance has no setting 'data'"),
         (("steps", "--out", "x", "--scale", "paper"), "--data 3dmatch:FOLDER"),
+        (("all", "--out", "x", "--scale", "paper"), "name one table or figure instead of all; each needs its own"),
+        (("steps", "--out", "x", "--scale", "paper", "--threads", "1"), "--threads belongs to the scale of a CPU"),
+        (("steps", "--out", "x", "--scale", "paper", "--set", "puzzles=3"), "where solvers and steps can be set"),
+        (("pieces", "--out", "x", "--scale", "paper", "--set", "steps=3"), "--set steps: not read at the paper's"),
+        (("all", "--options"), "--options lists the settings of one table or figure"),
+        (("best", "--options"), "nothing called 'best'"),
     ],
 )
 def test_mistakes_are_explained_before_any_work(given, message, tmp_path, monkeypatch):

@@ -12,6 +12,9 @@ from support.measured_puzzles import example
 from support.small_datasets import dataset_of
 
 from eda import Eda, EdaConfig, InputError
+from eda.data import Example
+from eda.data.source import ItemSource, LeftOut
+from eda.errors import DivergedError
 from eda.evaluate import EquivarianceReport, Journal, LawResult
 from eda.reproduce import EXPERIMENTS, Request, Workbench, make_experiment
 from eda.reproduce import reproduce as measure
@@ -19,6 +22,7 @@ from eda.reproduce.baselines import METHODS
 from eda.reproduce.published import published_table
 from eda.reproduce.scan_pairs import pairs_of_bands
 from eda.reproduce.without_overlap import by_chance
+from eda.train import DataConfig, TrainConfig
 
 pytestmark = pytest.mark.usefixtures("registries")
 
@@ -41,8 +45,6 @@ def puzzles(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory) -> Path:
     """Pairs of which the points are the same, few are, or none are."""
-    from eda.data import Example
-
     folder, rng, examples = tmp_path_factory.mktemp("data") / "pairs", np.random.default_rng(0), []
     for i, shared in enumerate((200, 190, 45, 40, 0, 0)):
         source, other = rng.normal(size=(200, 3)), rng.normal(size=(200, 3)) + 9
@@ -201,7 +203,9 @@ def puzzles_in(journal: Path) -> int:
 
 def test_results_of_other_settings_are_not_mixed_in(run):
     run("steps")
-    with pytest.raises(InputError, match="kept by another command"):
+    with pytest.raises(
+        InputError, match=r"kept by another command; .* remove .*steps\.jsonl and .*/steps/ to start anew"
+    ):
         run("steps", puzzles="2")
 
 
@@ -213,13 +217,66 @@ def test_a_variant_that_does_not_converge_is_a_result(run, monkeypatch, tmp_path
     def diverge(config, folder, ranks, watcher):
         if config.model.no_correction:
             learn(config, folder, ranks, watcher)
-            raise InputError("10 steps in a row failed")
+            raise DivergedError("10 steps in a row failed")
         return learn(config, folder, ranks, watcher)
 
     monkeypatch.setattr(workbench, "train", diverge)
     page = (run("ablation") / "ablation.md").read_text()
     assert re.search(r"\| Eda-\(r\) \| 1 failed \|", page)
     assert (tmp_path / "ablation" / "runs" / "ablation-r-0" / "failed.txt").read_text().startswith("10 steps")
+    (tmp_path / "ablation.jsonl").unlink()
+    with pytest.raises(InputError, match=r"ablation-r-0: holds a run .* with other settings"):  # that failed too
+        run("ablation", steps="3", variants="ablation-r")
+
+
+def test_a_run_that_is_not_continued_is_no_failed_one(run, tmp_path):
+    run("ablation", variants="ablation")
+    (tmp_path / "ablation.jsonl").unlink()
+    remove = re.escape(f"remove {tmp_path}/ablation.jsonl and {tmp_path}/ablation/ to start anew")
+    with pytest.raises(InputError, match=f"ablation-0: holds a run .* with other settings; .*{remove}"):
+        run("ablation", variants="ablation", steps="3")
+    assert not list(tmp_path.rglob("failed.txt"))
+
+
+def test_a_run_is_the_same_however_its_data_were_typed(tmp_path, monkeypatch):
+    bench = Workbench(tmp_path / "out", Journal(None, {}))
+
+    def claim(train, validation="") -> Path:
+        return bench.claim("it", TrainConfig(data=DataConfig(train=str(train), validation=str(validation))))
+
+    for name in ("a", "b", "out"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    folder = claim(tmp_path / "a", "a+b")
+    assert claim("a", f"{tmp_path}/a+b") == claim("out/../link", "link+b/.") == folder
+    for other in (("b", "a+b"), ("a", "")):
+        with pytest.raises(InputError, match="with other settings"):
+            claim(*other)
+    monkeypatch.setattr("eda.__version__", "0.0.1")
+    with pytest.raises(InputError, match="holds a run of another version"):
+        claim("a", "a+b")
+
+
+def test_a_puzzle_is_read_once_however_it_is_chosen(monkeypatch):
+    read = []
+
+    class Counted(ItemSource[int]):
+        items = range(6)
+
+        def read(self, item: int) -> Example:
+            read.append(item)
+            if item == 3:
+                raise LeftOut("not wanted")
+            return example(2 + item % 2, item)
+
+    monkeypatch.setattr("eda.reproduce.workbench.open_examples", lambda data: Counted())
+    chosen = Workbench(Path(), Journal(None, {})).puzzles("data", per_group=2, by="pieces")
+    first, second = ([puzzle.example.name for puzzle in chosen.scatter()] for _ in range(2))
+    assert len(first) == 4
+    assert first == second
+    assert sorted(read) == list(range(6))
+    assert len(list(chosen.source)) == 5
 
 
 def test_a_training_curve_is_that_of_the_log(run, tmp_path):

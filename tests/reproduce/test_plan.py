@@ -111,7 +111,7 @@ def test_a_training_that_diverges_is_a_result(tmp_path, monkeypatch):
     model.parent.mkdir()
     log = model.parent / "log.jsonl"
     monkeypatch.setattr("eda.reproduce.plan.subprocess.run", lambda words: subprocess.CompletedProcess(words, 1))
-    log.write_text('{"step": 9, "trouble": "loss nan"}\n' * 12)
+    log.write_text('{"step": 9, "trouble": "loss nan"}\n' * 12 + '{"step": 9, "tro')  # the last line was cut off
     plan.execute(said.append)
     assert "did not converge" in said[-1]
     comparison = plan.comparison()
@@ -120,6 +120,31 @@ def test_a_training_that_diverges_is_a_result(tmp_path, monkeypatch):
     log.write_text('{"step": 9, "trouble": "loss nan"}\n' * 8 + '{"step": 10, "loss": 1}\n')
     with pytest.raises(InputError, match="exit code 1"):  # it was stopped by something else
         plan.execute(said.append)
+
+
+@pytest.mark.parametrize(("training", "expected"), [("false", ["end"]), ("true", ["RUN/model", "end"])])
+def test_a_script_goes_on_where_a_training_that_may_diverge_fails(tmp_path, training, expected):
+    run = tmp_path / "a run"
+    learn = Command((training,), may_diverge=run)
+    plan = Plan([learn, Command(("echo", f"{run}/model")), Command(("echo", "end")), Command(("false",))])
+    done = subprocess.run(["sh", "-c", plan.script()], capture_output=True, text=True)
+    assert done.stdout.replace(str(run), "RUN").splitlines() == expected
+    assert ("was not trained" in done.stderr) == (training == "false")
+    assert done.returncode == 1, "every other command has to succeed"
+
+
+def test_the_script_of_the_ablation_tries_every_variant(tmp_path, datasets):
+    lines = plan_of("ablation", tmp_path).script().splitlines()
+    assert [line.split()[0] for line in lines] == ["#!/bin/sh", "set", "eda", "eda", *["{"] * 5]
+    for line in lines[4:]:
+        assert re.fullmatch(r"\{ torchrun .* && eda evaluate .*; \} \|\| echo .* >&2", line)
+
+
+@pytest.mark.parametrize("changed", [{"steps": ("1", "two")}, {"steps": ("0",)}, {"solvers": ("rk1", "rk5")}])
+def test_what_a_plan_sweeps_is_checked_first(changed, tmp_path, datasets):
+    with pytest.raises(InputError, match=f"{next(iter(changed))} must be"):
+        EXPERIMENTS["steps"](**changed).plan(PaperRun("3dmatch:/data", tmp_path, "steps", 3))
+    assert not datasets
 
 
 def test_what_is_done_is_not_done_again_and_the_table_has_what_was_measured(tmp_path, monkeypatch):

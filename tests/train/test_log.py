@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from eda import InputError
 from eda.train import WriteError
-from eda.train.log import LOG_FILE, RunLog
+from eda.train.log import LOG_FILE, RunLog, read_log
 
 
 def entries(folder: Path) -> list[dict]:
@@ -27,6 +28,21 @@ def test_half_a_line_of_a_killed_run_is_removed(tmp_path, left, half):
     (tmp_path / LOG_FILE).write_text(left + half)
     RunLog(tmp_path).append({"step": 9})
     assert (tmp_path / LOG_FILE).read_text() == left + '{"step": 9}\n'
+
+
+@pytest.mark.parametrize("half", [b"", b'{"step": 3, "lo', b'{"step": 3}', '{"trouble": "é'.encode()[:-1]])
+def test_a_log_is_read_without_the_half_line_at_its_end(tmp_path, half):
+    whole = '{"step": 1}\n{"step": 2, "trouble": "é"}\n'.encode()
+    (tmp_path / LOG_FILE).write_bytes(whole + half)
+    assert read_log(tmp_path) == [{"step": 1}, {"step": 2, "trouble": "é"}]
+
+
+@pytest.mark.parametrize("content", [None, b'{"step": 1\n{"step": 2}\n', b"3\n", b"\xff\n", b"[" * 100_000 + b"\n"])
+def test_what_is_no_log_is_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / LOG_FILE).write_bytes(content)
+    with pytest.raises(InputError, match=r"log\.jsonl: not the log of a training run"):
+        read_log(tmp_path)
 
 
 class AlmostFull(FileIO):

@@ -13,8 +13,9 @@ from support.training_runs import ALONE, Killed, assert_same_bits, silent, train
 from torch import Tensor
 
 import eda.train.watch
-from eda import SE3, Eda, EdaConfig, InputError
+from eda import SE3, Eda, EdaConfig
 from eda.data.storage.loader import Batch
+from eda.errors import DivergedError
 from eda.train import OptimizerConfig, Run, TrainConfig, WatchConfig, Watcher
 from eda.train.loop import Objective
 from eda.train.watch import SPIKE, Step, loss_names
@@ -118,7 +119,7 @@ def test_a_run_that_only_meets_trouble_gives_up(dataset, tmp_path, monkeypatch):
         return next(self.model.parameters()).sum() * torch.full((len(NAMES),), torch.nan)
 
     monkeypatch.setattr(Objective, "forward", always)
-    with pytest.raises(InputError, match="steps in a row failed"):
+    with pytest.raises(DivergedError, match="steps in a row failed"):
         trained(tiny_run(dataset.folders[0]), tmp_path / "run")
 
 

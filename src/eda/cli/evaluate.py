@@ -29,7 +29,8 @@ PARTS = (
     "of pairs alone, and one of the plain Croco path."
 )
 PROTOCOL = (
-    "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration, conventions (all of these) or breaks."
+    "How to measure: pairwise, breaking_bad, breaking_bad_anchored, registration, conventions (pairwise, breaking_bad "
+    "and registration at once) or breaks."
 )
 SAMPLES = (
     "Assemblies drawn per puzzle. A model draws 1 if not given, and its figures are means over them; the assembler "

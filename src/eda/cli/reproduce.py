@@ -21,18 +21,7 @@ SCALE = (
     "on its datasets, as a plan of commands."
 )
 DATA = f"{PUZZLES} At the paper's scale, the folder of the paper's dataset as KIND:FOLDER."
-EXECUTE = "At the paper's scale, run the commands that are not done yet, instead of printing them."
-
-
-def _print_settings(name: str | None) -> None:
-    """Print what can be given to --set for an experiment, and the defaults."""
-    if name is None:
-        return
-    from eda.reproduce import experiment_kind
-
-    for key, default in experiment_kind(name).defaults().items():
-        typer.echo(f"{key}={'+'.join(default) if isinstance(default, tuple) else default}")
-    raise typer.Exit
+EXECUTE = "At the paper's scale, run the commands instead of printing them. What is done is not done again."
 
 
 def reproduce(
@@ -47,10 +36,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. --set puzzles=20. Can be repeated."),
     ] = None,
-    options: Annotated[
-        str | None,
-        typer.Option("--options", metavar="NAME", callback=_print_settings, is_eager=True, help="List the settings."),
-    ] = None,
+    options: Annotated[bool, typer.Option("--options", help="List the settings of WHAT, and stop.")] = False,
     run_plan: Annotated[bool, typer.Option("--execute", help=EXECUTE)] = False,
     processes: Annotated[int, typer.Option(min=1, help="Processes that train, one for each GPU of the plan.")] = 3,
     threads: Annotated[int | None, typer.Option(min=1, help="Number of CPU threads.")] = None,
@@ -58,18 +44,16 @@ def reproduce(
     """Reproduce a table or figure of the paper. Our figures stand beside the printed ones, in columns of their own."""
     from eda.errors import InputError
     from eda.reproduce import EXPERIMENTS, Request
-    from eda.settings import check_choice
 
     if what == "list":
         _list()
         return
-    check_choice("--scale", scale, ("cpu", "paper"))
-    if run_plan and scale == "cpu":
-        raise InputError("--execute runs the plan of the paper's scale: add --scale paper")
+    if options:
+        _list_settings(what)
+        return
     if folder is None:
         raise InputError("no folder for the results: give one with --out")
-    if what == "all" and (data or settings):
-        raise InputError("--data and --set belong to one table or figure: name it instead of all")
+    _check(what, scale, data, settings, run_plan, threads)
     if threads:
         import torch
 
@@ -88,11 +72,40 @@ def reproduce(
             _plan(request, data, processes, run_plan)
 
 
+def _check(
+    what: str, scale: str, data: str | None, settings: list[str] | None, run_plan: bool, threads: int | None
+) -> None:
+    """Raises `InputError` for options that do not go together."""
+    from eda.errors import InputError
+    from eda.settings import check_choice
+
+    check_choice("--scale", scale, ("cpu", "paper"))
+    if run_plan and scale == "cpu":
+        raise InputError("--execute runs the plan of the paper's scale: add --scale paper")
+    if what == "all" and scale == "paper":
+        raise InputError("--scale paper: name one table or figure instead of all; each needs its own dataset")
+    if what == "all" and (data or settings):
+        raise InputError("--data and --set belong to one table or figure: name it instead of all")
+    if threads and scale == "paper":
+        raise InputError("--threads belongs to the scale of a CPU: leave it out with --scale paper")
+
+
 def _list() -> None:
     from eda.reproduce import EXPERIMENTS
 
     for name, kind in EXPERIMENTS.items():
         typer.echo(f"{name:14} {kind.title} ({kind.numbers()})")
+
+
+def _list_settings(name: str) -> None:
+    """Print what can be given to --set for an experiment, and the defaults."""
+    from eda.errors import InputError
+    from eda.reproduce import experiment_kind
+
+    if name == "all":
+        raise InputError("--options lists the settings of one table or figure: name it instead of all")
+    for key, default in experiment_kind(name).defaults().items():
+        typer.echo(f"{key}={'+'.join(default) if isinstance(default, tuple) else default}")
 
 
 def _measure(request: Request) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from eda.assembly import Clouds, choose_model, outward_normals
 from eda.cloud import estimate_normals
-from eda.errors import InputError
+from eda.errors import DivergedError
 from eda.evaluate.answers import Answer
 from eda.evaluate.scatter import ScatteredPuzzle, generator_of
 from eda.lie import SE3
@@ -145,7 +145,7 @@ def _sample_batch(batch: list[_Part], sampling: Sampling) -> list[Answer]:
             poses = model.sample(pieces, sampling.samples, noise=noise, **options)
         except FloatingPointError as error:
             names = f"{batch[0].puzzle.example.name} to {batch[-1].puzzle.example.name}"
-            raise InputError(f"the model breaks down on one of the puzzles {names}: {error}") from error
+            raise DivergedError(f"the model breaks down on one of the puzzles {names}: {error}") from error
         repeats.append(pieces.to_user(poses).to("cpu"))  # waits for the device
         seconds.append(time.perf_counter() - start)
     motions, columns = SE3.stack(repeats), torch.split(torch.arange(pieces.num_pieces), pieces.counts.tolist())

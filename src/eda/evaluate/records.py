@@ -85,17 +85,20 @@ def _without_nan(rows: list[list[float]]) -> list[list[float | None]]:
 class Journal:
     """The finished records of a run, by the part of the system that was measured and the puzzle's index."""
 
-    def __init__(self, path: Path | None, command: Mapping[str, Any]) -> None:
-        """Read what is there. Without a path nothing is kept. `command` is all that records depend on."""
+    def __init__(self, path: Path | None, command: Mapping[str, Any], made: str = "the file") -> None:
+        """Read what is there. Without a path nothing is kept. `command` is all that records depend on.
+
+        `made` is what a user has to remove to start anew.
+        """
         self.path, self.command = path, json.loads(json.dumps(dict(command)))
         self.records: dict[tuple[str, int], Record] = {}
         if path is not None and path.is_file():
-            self._read(path)
+            self._read(path, made)
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path, made: str) -> None:
         head, *lines = map(_parsed, path.read_text().split("\n"))  # the last line is empty, or was cut off
         if head is not None and head != self.command:
-            raise InputError(f"{path}: kept by another command; run that one again, or remove the file to start anew")
+            raise InputError(f"{path}: kept by another command; run that one again, or remove {made} to start anew")
         for entry in lines:
             if entry is not None:
                 record = Record.from_dict(entry["record"])

@@ -15,16 +15,16 @@ import numpy as np
 
 from eda.atomic import write_atomically
 from eda.data import Dataset
-from eda.errors import InputError
+from eda.errors import DivergedError, InputError
 from eda.evaluate import Evaluation, NetworkAnswers, PuzzleSet, Sampling, summarize
 from eda.recipes import RECIPES
 from eda.reproduce.comparison import PAIRWISE_COLUMNS, Comparison, MeasuredRow
 from eda.reproduce.curves import Curve, charts
 from eda.reproduce.experiment import Experiment, Findings
-from eda.reproduce.integration_steps import log_of
 from eda.reproduce.plan import PaperRun, Plan
 from eda.reproduce.workbench import Trial, Workbench
 from eda.train import TrainConfig, overridden
+from eda.train.log import read_log
 
 # By the recipe of `eda train`.
 VARIANTS = {
@@ -120,8 +120,12 @@ class Ablation(Experiment):
         def answers() -> NetworkAnswers:
             return NetworkAnswers(bench.train(name, config, examples), sampling)
 
-        evaluation = _converged(bench, Trial(f"{VARIANTS[variant]}, seed {seed}", puzzles, answers), name)
-        log = log_of(bench.run_folder(name))
+        failed = bench.run_folder(name) / "failed.txt"
+        if failed.is_file():
+            bench.claim(name, config)
+        trial = Trial(f"{VARIANTS[variant]}, seed {seed}", puzzles, answers)
+        evaluation = _converged(bench, trial, failed)
+        log = read_log(bench.run_folder(name))
         return Run(
             variant,
             None if evaluation is None else summarize(evaluation),
@@ -147,16 +151,13 @@ class Ablation(Experiment):
         return Plan(commands, PAIRWISE_COLUMNS, self.labels[:1], reports)
 
 
-def _converged(bench: Workbench, trial: Trial, name: str) -> Evaluation | None:
-    """The figures of a trial; None, also the next time, if its training failed."""
-    failed = bench.run_folder(name) / "failed.txt"
+def _converged(bench: Workbench, trial: Trial, failed: Path) -> Evaluation | None:
+    """The figures of a trial; None if its training or its field diverged, which a file keeps for the next time."""
     if failed.is_file():
         return None
     try:
         return bench.evaluate([trial])[trial.system]
-    except (InputError, FloatingPointError) as error:
-        if not (bench.run_folder(name) / "log.jsonl").is_file():
-            raise  # it never began: the fault is in the settings
+    except (DivergedError, FloatingPointError) as error:  # the latter in a validation
         write_atomically(failed, f"{error}\n".encode())
         return None
 

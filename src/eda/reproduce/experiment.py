@@ -31,6 +31,7 @@ class Experiment(ABC):
     title: ClassVar[str]
     labels: ClassVar[tuple[str, ...]]  # of the tables and figures, in the source of the paper
     differences: ClassVar[tuple[str, ...]]  # how the setting on a CPU differs from the paper's
+    plan_settings: ClassVar[tuple[str, ...]] = ()  # those that its plan reads too; all others belong to the CPU's scale
 
     @abstractmethod
     def measure(self, bench: Workbench) -> Findings:

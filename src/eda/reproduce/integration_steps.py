@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from eda.errors import InputError
 from eda.evaluate import Evaluation, NetworkAnswers, Sampling, summarize
+from eda.flow import SOLVERS
 from eda.model import Eda
 from eda.reproduce.comparison import PAIRWISE_COLUMNS, Comparison, MeasuredRow, pairwise_figures
 from eda.reproduce.curves import Curve, charts
 from eda.reproduce.experiment import Experiment, Findings
 from eda.reproduce.plan import PaperRun, Plan
 from eda.reproduce.workbench import Trial, Workbench, weights_of
-from eda.train.log import LOG_FILE
+from eda.settings import check_choice
+from eda.train.log import read_log
 
 CLOSE = 10.0  # degrees
 COLUMNS = {**PAIRWISE_COLUMNS, "close": "within 10 deg [%]", "minutes": "minutes"}
@@ -37,6 +38,7 @@ class IntegrationSteps(Experiment):
         "degrees stands beside it.",
         "The paper prints no figures for these curves, only the picture.",
     )
+    plan_settings: ClassVar[tuple[str, ...]] = ("solvers", "steps")
 
     data: str = "fracture:pieces=2-8,puzzles=70,seed=9,shapes=held_out"
     puzzles: int = 70  # evenly over the data
@@ -48,12 +50,13 @@ class IntegrationSteps(Experiment):
 
     def measure(self, bench: Workbench) -> Findings:
         """One row a solver and number of steps."""
+        self._check()
         puzzles = bench.puzzles(self.data, seed=self.seed, limit=self.puzzles)
         load = lru_cache(lambda: Eda.load(self.model))
         curve = _training_curve(Path(self.run)) if self.run else None
 
         def trial(solver: str, steps: str) -> Trial:
-            sampling = Sampling(samples=1, repeats=1, solver=solver, steps=_whole(steps), seed=self.seed)
+            sampling = Sampling(samples=1, repeats=1, solver=solver, steps=int(steps), seed=self.seed)
             return Trial(_name(solver, steps), puzzles, lambda: NetworkAnswers(load(), sampling))
 
         settings = [(solver, steps) for solver in self.solvers for steps in self.steps]
@@ -63,6 +66,14 @@ class IntegrationSteps(Experiment):
         if curve is None:
             notes.append("No training curve: `--set run=FOLDER` draws that of a run of `eda train`.")
         return Findings([Comparison(COLUMNS, rows, ())], self._drawing(found, curve), notes)
+
+    def _check(self) -> None:
+        """Raises `InputError` for a solver that there is not, or for steps that are no number."""
+        for solver in self.solvers:
+            check_choice("solvers", solver, tuple(SOLVERS))
+        for steps in self.steps:
+            if not (steps.isascii() and steps.isdigit() and int(steps)):
+                raise InputError(f"steps must be whole numbers joined by +, such as 1+2+5, got {steps!r}")
 
     def _drawing(self, found: Mapping[str, Evaluation], curve: Curve | None) -> str:
         panels = {} if curve is None else {"training loss": [curve]}
@@ -76,6 +87,7 @@ class IntegrationSteps(Experiment):
 
     def plan(self, run: PaperRun) -> Plan:
         """The paper's: 3DLoMatch."""
+        self._check()
         commands, path, data, validation = run.threedmatch()
         train, model = run.train("3dmatch", "3dmatch", data, validation)
         commands.append(train)
@@ -91,12 +103,6 @@ class IntegrationSteps(Experiment):
 
 def _name(solver: str, steps: str) -> str:
     return f"Eda ({solver.upper()}, {steps})"
-
-
-def _whole(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise InputError(f"steps must be whole numbers joined by +, such as 1+2+5, got {text!r}")
-    return int(text)
 
 
 def _degrees(evaluation: Evaluation) -> np.ndarray:
@@ -121,17 +127,8 @@ def _figures(evaluation: Evaluation) -> dict[str, str]:
 
 def _training_curve(folder: Path) -> Curve:
     """The loss of a run by the steps that were made; of steps that were made twice, the last."""
-    losses = {entry["step"]: entry["loss"] for entry in log_of(folder) if "loss" in entry}
+    losses = {entry["step"]: entry["loss"] for entry in read_log(folder) if "loss" in entry}
     if not losses:
         raise InputError(f"{folder}: no losses in its log; give the folder of a run of `eda train`")
     steps, values = zip(*sorted(losses.items()), strict=True)
     return Curve("loss", np.array(steps), np.array(values))
-
-
-def log_of(folder: Path) -> list[dict[str, Any]]:
-    """The entries of the log of a training run. Raises `InputError` if there is none."""
-    file = folder / LOG_FILE
-    try:
-        return [json.loads(line) for line in file.read_text().splitlines()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: not the log of a training run ({error})") from error

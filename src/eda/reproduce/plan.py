@@ -19,7 +19,7 @@ from eda.data.readers import open_reader
 from eda.data.setting_text import split_words
 from eda.errors import InputError
 from eda.reproduce.comparison import Comparison, MeasuredRow, pairwise_figures
-from eda.train.log import LOG_FILE
+from eda.train.log import LOG_FILE, read_log
 from eda.train.loop import MAX_FAILED_STEPS
 
 # Where the paper's datasets come from.
@@ -43,6 +43,10 @@ class Command:
         """As a user types it."""
         return shlex.join(self.words)
 
+    def uses(self, run: Path) -> bool:
+        """Whether it takes something out of the folder of a training run."""
+        return any(word.startswith(f"{run}/") for word in self.words)
+
     @property
     def arguments(self) -> list[str]:
         """By the Python that runs now, so that no PATH matters."""
@@ -61,24 +65,37 @@ class Plan:
     reports: Mapping[tuple[str, str], Path] | None = None  # group, system -> report of `eda evaluate`
 
     def script(self) -> str:
-        """As a shell script."""
-        return "\n".join(["#!/bin/sh", "set -e", *(command.line for command in self.commands), ""])
+        """As a shell script. Where a training that may diverge fails, it goes on with what does not need it."""
+        runs = [command.may_diverge for command in self.commands if command.may_diverge is not None]
+        lines = ["#!/bin/sh", "set -e"]
+        for command in self.commands:
+            run = command.may_diverge
+            if run is not None:
+                tried = " && ".join(each.line for each in [command, *self._users_of(run)])
+                said = shlex.join(["echo", f"{run}: was not trained or not measured; going on"])
+                lines.append(f"{{ {tried}; }} || {said} >&2")
+            elif not any(command.uses(run) for run in runs):
+                lines.append(command.line)
+        return "\n".join([*lines, ""])
+
+    def _users_of(self, run: Path) -> list[Command]:
+        return [command for command in self.commands if command.uses(run)]
 
     def execute(self, say: Callable[[str], None]) -> None:
         """Run what is not done. Raises `InputError` where a command fails, unless its training diverged."""
-        diverged: list[str] = []
+        diverged: list[Path] = []
         for number, command in enumerate(self.commands, start=1):
             what = f"{number} of {len(self.commands)}: {command.line}"
             if command.report is not None and command.report.is_file():
                 say(f"{what}\n  is done")
                 continue
-            if any(word.startswith(run) for word in command.words for run in diverged):
+            if any(command.uses(run) for run in diverged):
                 say(f"{what}\n  is left out: the training did not converge")
                 continue
             say(what)
             done = subprocess.run(command.arguments)
             if done.returncode and command.may_diverge is not None and has_diverged(command.may_diverge):
-                diverged.append(f"{command.may_diverge}/")
+                diverged.append(command.may_diverge)
             elif done.returncode:
                 raise InputError(
                     f"stopped at step {what} (exit code {done.returncode}); the same command goes on from there"
@@ -94,10 +111,9 @@ class Plan:
 
 def has_diverged(run: Path) -> bool:
     """Whether the last steps of a training run all failed, by its log: `torchrun` hides the exit code."""
-    log = run / LOG_FILE
-    lines = log.read_text().splitlines() if log.is_file() else []
-    last = lines[-(MAX_FAILED_STEPS - 1) :]
-    return len(last) == MAX_FAILED_STEPS - 1 and all("trouble" in json.loads(line) for line in last)
+    entries = read_log(run) if (run / LOG_FILE).is_file() else []
+    last = entries[-(MAX_FAILED_STEPS - 1) :]
+    return len(last) == MAX_FAILED_STEPS - 1 and all("trouble" in entry for entry in last)
 
 
 def _figures(report: Path) -> dict[str, str]:

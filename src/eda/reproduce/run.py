@@ -20,6 +20,7 @@ from eda.errors import InputError
 from eda.evaluate import Journal
 from eda.folder_lock import FolderLock
 from eda.reproduce.catalogue import make_experiment
+from eda.reproduce.equivariance_error import UNTRAINED
 from eda.reproduce.experiment import Experiment, Findings
 from eda.reproduce.plan import PaperRun, Plan
 from eda.reproduce.results_page import page, paper_page, settings_of
@@ -49,7 +50,8 @@ def reproduce(request: Request, say: Callable[[str], None], advance: Advance) ->
     """Measure at the scale of a CPU, or go on with it, and write page and picture."""
     experiment = request.experiment
     with _claimed(request.folder):
-        journal = Journal(request.file(".jsonl"), _identity(request.name, experiment))
+        made = f"{request.file('.jsonl')} and {request.file('')}/"
+        journal = Journal(request.file(".jsonl"), _identity(request.name, experiment), made)
         findings = experiment.measure(Workbench(request.folder / request.name, journal, say, advance))
         picture = request.file(".svg") if findings.drawing else None
         if picture is not None and findings.drawing:
@@ -60,8 +62,16 @@ def reproduce(request: Request, say: Callable[[str], None], advance: Advance) ->
 
 
 def plan_of(request: Request, data: str | None, processes: int) -> Plan:
-    """The commands of the paper's scale; everything is made below `paper`. `InputError` where data are missing."""
-    return request.experiment.plan(PaperRun(data, request.folder / "paper", request.name, processes))
+    """The commands of the paper's scale; everything is made below `paper`.
+
+    Raises `InputError` where data are missing, and for a setting that only the scale of a CPU has.
+    """
+    experiment = request.experiment
+    for key in request.settings:
+        if key not in experiment.plan_settings:
+            which = " and ".join(experiment.plan_settings) or "nothing"
+            raise InputError(f"--set {key}: not read at the paper's scale, where {which} can be set for {request.name}")
+    return experiment.plan(PaperRun(data, request.folder / "paper", request.name, processes))
 
 
 def execute(request: Request, plan: Plan, say: Callable[[str], None]) -> None:
@@ -88,5 +98,5 @@ def _identity(name: str, experiment: Experiment) -> dict[str, Any]:
     """All that results depend on: a journal that was kept for something else is refused."""
     settings = dict(settings_of(experiment))
     models = [settings.get("model"), *settings.get("models", ())]
-    weights = [weights_of(model) for model in models if model and model != "untrained"]
+    weights = [weights_of(model) for model in models if model and model != UNTRAINED]
     return {"experiment": name, "settings": settings, "weights": weights, "version": eda.__version__}

@@ -10,16 +10,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+import eda
 from eda.atomic import write_atomically
 from eda.data import Example, Plan, Source, build, open_examples
-from eda.data.source import LeftOut
+from eda.data.source import ItemSource, LeftOut
 from eda.data.storage.shards import MANIFEST
 from eda.errors import InputError
 from eda.evaluate import AnswerSource, Evaluation, Journal, PuzzleSet, Record, evaluate
@@ -88,8 +89,7 @@ class Workbench:
 
     def puzzles(self, data: str, **choice: Any) -> PuzzleSet:
         """Some puzzles of a source, each read or made only once, however many systems are measured on it."""
-        chosen = PuzzleSet.choose(open_examples(data), **choice)
-        return replace(chosen, source=_ReadOnce(chosen.source))
+        return PuzzleSet.choose(_ReadOnce(open_examples(data)), **choice)
 
     def dataset(self, name: str, data: str) -> Path:
         """A dataset to learn from: the one in this folder, or else what a source gives, written as shards."""
@@ -104,26 +104,42 @@ class Workbench:
 
     def train(self, name: str, config: TrainConfig, examples: Sequence[Example] = ()) -> Eda:
         """The averaged weights of a run on the CPU. It goes on where it was stopped."""
-        folder = self.run_folder(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        _claim(folder / "config.json", config)
+        folder = self.claim(name, config)
         watcher = Watcher(config, folder, self.say, examples)
         run = train(config, folder, Ranks(0, 1, torch.device("cpu")), watcher)
         if not run.done:
             raise KeyboardInterrupt
         return run.averaged
 
+    def claim(self, name: str, config: TrainConfig) -> Path:
+        """The folder of a run. Raises `InputError` if another version or another config began it."""
+        folder = self.run_folder(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "config.json"
+        begun = json.loads(json.dumps({"version": eda.__version__, "config": dataclasses.asdict(_resolved(config))}))
+        if file.is_file() and json.loads(file.read_bytes()) != begun:
+            raise InputError(
+                f"{folder}: holds a run of another version or with other settings; choose another folder with "
+                f"--out, or remove {self.folder}.jsonl and {self.folder}/ to start anew"
+            )
+        write_atomically(file, json.dumps(begun, indent=1).encode())
+        return folder
+
     def run_folder(self, name: str) -> Path:
         """Of a training run."""
         return self.folder / "runs" / name
 
 
-def _claim(file: Path, config: TrainConfig) -> None:
-    """A run is continued only with the config that it was begun with."""
-    plain = json.loads(json.dumps(dataclasses.asdict(config)))
-    if file.is_file() and json.loads(file.read_bytes()) != plain:
-        raise InputError(f"{file.parent}: holds a run with other settings; choose another folder with --out")
-    write_atomically(file, json.dumps(plain, indent=1).encode())
+def _resolved(config: TrainConfig) -> TrainConfig:
+    """A config with absolute paths of its data, the same however they were typed."""
+    train, validation = _resolved_folders(config.data.train), _resolved_folders(config.data.validation)
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, train=train, validation=validation))
+
+
+def _resolved_folders(folders: str) -> str:
+    """Of a folder, or of several joined by +."""
+    parts = [folders] if Path(folders).is_dir() else folders.split("+")
+    return "+".join(str(Path(part).resolve()) if part else "" for part in parts)
 
 
 def weights_of(model: str) -> str:
@@ -135,28 +151,28 @@ def weights_of(model: str) -> str:
     return f"{model} ({hashlib.sha256(content).hexdigest()[:12]})"
 
 
-class _ReadOnce:
-    """A source that keeps the puzzles that were read."""
+class _ReadOnce(ItemSource[int]):
+    """A source that keeps the puzzles that were read, or why they were left out."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._read = source, dict[int, Example | LeftOut]()
 
-    def __len__(self) -> int:
-        return len(self._source)
+    @property
+    def items(self) -> range:
+        """The numbers of the puzzles."""
+        return range(len(self._source))
 
-    def __getitem__(self, index: int) -> Example:
-        if index not in self._read:
+    def read(self, item: int) -> Example:
+        """Read it, or give what was read before."""
+        if item not in self._read:
             try:
-                self._read[index] = self._source[index]
+                self._read[item] = self._source[item]
             except LeftOut as reason:
-                self._read[index] = reason
-        found = self._read[index]
+                self._read[item] = reason
+        found = self._read[item]
         if isinstance(found, LeftOut):
             raise found
         return found
-
-    def __iter__(self) -> Any:
-        return iter(self._source)
 
 
 class _Clock:

@@ -8,6 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from eda.errors import InputError
 from eda.train.writing import writing
 
 LOG_FILE = "log.jsonl"
@@ -33,6 +34,22 @@ class RunLog:
                 with contextlib.suppress(OSError):
                     file.truncate(end)
                 raise
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The entries of the log in a folder, without the half line that a killed run may have left at its end.
+
+    Raises `InputError` if there is no log, or if it is not one.
+    """
+    file = folder / LOG_FILE
+    try:
+        *lines, _ = file.read_bytes().split(b"\n")  # the last part is empty, or was cut off
+        entries = [json.loads(line) for line in lines]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{file}: not the log of a training run ({error})") from error
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(f"{file}: not the log of a training run (a line is no table)")
+    return entries
 
 
 def _write_all(file: FileIO, line: bytes) -> None:

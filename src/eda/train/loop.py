@@ -24,7 +24,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from eda.data import Dataset
 from eda.data.storage.batches import BatchPlan
 from eda.data.storage.loader import Batch, Graphs, Loader
-from eda.errors import InputError
+from eda.errors import DivergedError, InputError
 from eda.model import Eda
 from eda.nn import NetworkConfig
 from eda.nn.protocol import Labels
@@ -210,7 +210,7 @@ def train(config: TrainConfig, folder: Path, ranks: Ranks, watcher: Watcher) -> 
             if trouble:
                 failed += 1
                 if failed == MAX_FAILED_STEPS:
-                    raise InputError(f"{folder}: {failed} steps in a row failed, the last one with {trouble}")
+                    raise DivergedError(f"{folder}: {failed} steps in a row failed, the last one with {trouble}")
                 used = run.used
                 run.resume()
                 run.used = used  # the batches that led there are not tried again

@@ -11,8 +11,8 @@ from eda.assembly.proposals.kiss_matcher import is_installed
 from eda.errors import InputError
 from eda.evaluate import evaluate, scatter
 from eda.reproduce.baselines import METHODS, PairAnswers, WithIcp
-from eda.reproduce.baselines.fast_global import FastGlobalRegistration
-from eda.reproduce.baselines.feature_ransac import FeatureRansac
+from eda.reproduce.baselines.fast_global import EVERY, FastGlobalRegistration, scales
+from eda.reproduce.baselines.feature_ransac import FeatureRansac, fit_motions
 from eda.reproduce.baselines.fpfh import BINS, fpfh, mutual_matches, pair_angles
 from eda.reproduce.baselines.spacing import thinned
 
@@ -97,6 +97,33 @@ def test_a_motion_is_found_among_wrong_matches(method):
     found = method.fit(x, y, 0.02)
     np.testing.assert_allclose(found, motion, atol=0.01)
     np.testing.assert_array_equal(method.fit(x, y, 0.02), found)
+
+
+@pytest.mark.parametrize(("first", "last"), [(50.0, 1e-4), (50.0, 1e-12), (2.0, 1.9), (1.0, 3.0), (1.0, 1.0)])
+def test_the_scale_shrinks_to_that_of_an_inlier(first, last):
+    mu = scales(first, last)
+    assert set(mu[-EVERY:]) == {last}
+    assert (np.diff(mu) <= 0).all()
+    assert (mu[:-1] / mu[1:] < 1.4 + 1e-9).all()
+    assert mu[0] == (first if first > last else last)
+    assert np.isfinite(scales(first, 0.0)).all()
+
+
+def test_the_scale_that_is_left_is_the_inliers(monkeypatch):
+    """From clouds a thousand inliers wide; the weight of a match that is off by one inlier is 1/4 at the end."""
+    seen = []
+
+    def recorded(x, y, weights):
+        seen.append(weights)
+        return fit_motions(x, y, weights)
+
+    monkeypatch.setattr("eda.reproduce.baselines.fast_global.fit_motions", recorded)
+    monkeypatch.setattr("eda.reproduce.baselines.fast_global.TUPLES", 1000)
+    x = np.random.default_rng(7).uniform(-500, 500, size=(200, 3))
+    y = x.copy()
+    y[0, 2] += 1
+    FastGlobalRegistration().fit(x, y, 1.0)
+    assert seen[-1].min() == pytest.approx(0.25, abs=0.02)
 
 
 @pytest.mark.parametrize("method", FITS, ids=lambda method: type(method).__name__)

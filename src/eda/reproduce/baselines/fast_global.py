@@ -8,6 +8,7 @@ weighted least squares with the weights (mu / (mu + |r|^2))^2, solved here in cl
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,14 @@ from eda.registration.rigid import act
 from eda.reproduce.baselines.feature_ransac import INLIER, feature_matches, fit_motions
 
 DIVISION, EVERY = 1.4, 4  # mu is divided by this, after so many steps
-STEPS = 64
 TUPLES, TUPLE_RATIO = 20_000, 0.9  # drawn, and how similar the lengths of their edges must be
+
+
+def scales(first: float, last: float) -> np.ndarray:
+    """(s,) mu of every step: shrinks from `first` until it is `last`, with which the last `EVERY` steps are made."""
+    last = max(last, np.finfo(float).eps * first)  # of points that coincide, the size of an inlier is zero
+    divisions = max(0, math.ceil(math.log(first / last) / math.log(DIVISION)))
+    return np.repeat(np.append(first / DIVISION ** np.arange(divisions), last), EVERY)
 
 
 @dataclass(frozen=True)
@@ -37,14 +44,11 @@ class FastGlobalRegistration:
         if len(np.unique(rows)) < 3:
             return np.eye(4)
         x, y = x[rows], y[rows]
-        mu = max(np.square(np.ptp(x, axis=0)).sum(), np.square(np.ptp(y, axis=0)).sum())
-        motion, weights = np.eye(4), np.ones(len(x))
-        for step in range(STEPS):
-            motion = fit_motions(x[None], y[None], weights[None])[0]
+        diagonal = max(np.linalg.norm(np.ptp(x, axis=0)), np.linalg.norm(np.ptp(y, axis=0)))
+        motion = fit_motions(x[None], y[None], np.ones((1, len(x))))[0]
+        for mu in scales(float(diagonal) ** 2, inlier**2):
             square = np.square(act(motion, x) - y).sum(axis=1)
-            if step % EVERY == EVERY - 1:
-                mu = max(mu / DIVISION, inlier**2)
-            weights = np.square(mu / (mu + square))
+            motion = fit_motions(x[None], y[None], np.square(mu / (mu + square))[None])[0]
         return motion
 
     def _tuples(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
