@@ -6,6 +6,8 @@ The names below are loaded when they are first used: `import eda` takes no time,
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from eda.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from eda.assembly import AssembleConfig, Assembly, assemble, prepare
     from eda.errors import InputError
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from eda.output.save import save_assembly, show_assembly
     from eda.pieces import Pieces, Puzzle
     from eda.recipes import register_recipe
-
-__version__ = "0.1.0"
 
 _HOME = {
     "AssembleConfig": "eda.assembly",

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support.pose_graphs import between, random_poses, relative, shaken
 
+from eda.budget import Budget
+from eda.registration import pose_groups
 from eda.registration.pose_graph import Edges
 from eda.registration.pose_groups import LEAST, join_groups
 
@@ -84,3 +86,30 @@ def test_more_edges_that_agree_make_a_group_surer():
 
 def test_scans_without_edges_are_alone():
     assert [group.members.tolist() for group in join_groups(2, Edges.of([], 1.0))] == [[0], [1]]
+
+
+def test_rounding_errors_do_not_grow_with_the_number_of_joinings():
+    rng = np.random.default_rng(0)
+    true = random_poses(80, rng)
+    (group,) = join_groups(80, Edges.of(chain(true, rng, 3), 1.0))
+    rotation = group.poses[:, :3, :3]
+    np.testing.assert_allclose(rotation @ rotation.swapaxes(1, 2), np.tile(np.eye(3), (80, 1, 1)), atol=1e-12)
+    assert between(group.poses, true) < 0.5
+
+
+@pytest.mark.parametrize(("reach", "seconds", "fewest", "most"), [(1, None, 1, 1), (2, 0.0, 1, 1), (2, None, 2, 30)])
+def test_poses_are_optimized_where_loops_close_and_while_there_is_time(monkeypatch, reach, seconds, fewest, most):
+    """And at the end, once for every group."""
+    calls, optimize = [], pose_groups.optimize
+
+    def count(poses, *rest):
+        calls.append(len(poses))
+        return optimize(poses, *rest)
+
+    monkeypatch.setattr(pose_groups, "optimize", count)
+    rng = np.random.default_rng(12)
+    true = random_poses(30, rng)
+    (group,) = join_groups(30, Edges.of(chain(true, rng, reach), 1.0), budget=Budget(seconds))
+    assert between(group.poses, true) < 0.5
+    assert fewest <= len(calls) <= most
+    assert calls[-1] == 30

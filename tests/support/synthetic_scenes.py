@@ -9,7 +9,7 @@ from support.pose_graphs import random_poses
 from support.room_scans import room
 
 from eda.assembly import Clouds
-from eda.assembly.scenes import PairCache, PairJoint, Scene, SceneConfig
+from eda.assembly.scenes import PairCache, PairJoint, Scene
 from eda.registration.rigid import act, inverse
 
 
@@ -56,7 +56,7 @@ class KnownPairs:
 def scene_of(
     clouds: Clouds, register: KnownPairs, cache: PairCache, pins: dict[int, np.ndarray] | None = None
 ) -> Scene:
-    return Scene(clouds, None, register, "settings", cache, SceneConfig(), pins or {})
+    return Scene(clouds, None, register, "settings", cache, pins or {})
 
 
 def off(poses: np.ndarray, truth: np.ndarray, clouds: list[np.ndarray]) -> tuple[float, float]:

@@ -14,7 +14,6 @@ from eda.assembly.inputs.pins import read_pin
 from eda.assembly.proposals import DockingConfig, Problem, Proposals, Proposer
 from eda.assembly.regimes import regime_of
 from eda.assembly.result import Alternative, Assembly, Comparison, Group
-from eda.assembly.scenes import SceneConfig
 from eda.assembly.search.assemblies import Assemblies
 from eda.assembly.search.joints import Joint, JointConfig
 from eda.assembly.search.rank import rank
@@ -45,7 +44,6 @@ __all__ = [
     "RankConfig",
     "RefineConfig",
     "ScanContact",
-    "SceneConfig",
     "assemble",
     "choose_model",
     "outward_normals",

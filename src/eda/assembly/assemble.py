@@ -26,7 +26,7 @@ from eda.assembly.proposals import kiss_matcher
 from eda.assembly.proposals.flow_samples import Resampler, Sampler
 from eda.assembly.regimes import AssemblyRegime, regime_of
 from eda.assembly.result import Alternative, Assembly
-from eda.assembly.scenes import MOST_AT_ONCE, PairCache, PairJoint, Scene, SceneConfig, model_digest
+from eda.assembly.scenes import MOST_AT_ONCE, PairCache, PairJoint, Scene, can_describe, model_digest
 from eda.assembly.search.rank import rank
 from eda.assembly.search.rank_config import RankConfig
 from eda.assembly.small_pieces import SmallPieces
@@ -40,6 +40,8 @@ from eda.piece_encoding import Encoding
 from eda.pieces import Cloud, Pieces
 from eda.registration.rigid import inverse
 from eda.settings import check_choice, check_positive, check_whole
+from eda.version import __version__
+from eda.weights import shipped_for
 
 # Without a network: to how many points the pieces are downsampled in all, and how far they are scattered to begin with.
 FEW_POINTS, SCATTER = 1000, 1.0
@@ -58,7 +60,6 @@ class AssembleConfig:
     seed: int = 0
     ranking: RankConfig = field(default_factory=RankConfig)
     time_limit: float | None = None  # seconds after which nothing new is tried; then the result depends on the machine
-    scene: SceneConfig = field(default_factory=SceneConfig)  # which pairs of many scans are tried
 
     def __post_init__(self) -> None:
         check_whole("samples", self.samples, 1, 4096)
@@ -100,7 +101,7 @@ def assemble(
     config = config or AssembleConfig()
     budget = Budget(config.time_limit, progress)
     budget.report(Stage.DOWNSAMPLE, 0.0)
-    given = Clouds.of(clouds, normals, seed=config.seed)
+    given = _checked(clouds, normals, model, device, config.seed)
     choices = _choices(model, given)
     found = []
     for tried, choice in enumerate(choices):
@@ -124,7 +125,7 @@ def prepare(
     seed: int = 0,
 ) -> PreparedPieces:
     """The pieces checked and downsampled, with a model, as `assemble` does it; of two models the likelier one."""
-    given = Clouds.of(clouds, normals, seed=seed)
+    given = _checked(clouds, normals, model, device, seed)
     return _with_model(_choices(model, given)[0], given, names=names, pins=pins, model=model, device=device)
 
 
@@ -139,8 +140,7 @@ def _with_model(
 ) -> PreparedPieces:
     names = piece_names(names, len(given))
     network = model if isinstance(model, Eda) else _load(choice, device)
-    if network is not None and network.config.regime != "scan":
-        check_number(len(given))
+    _check_number(len(given), network)
     known = pins_by_index(pins or {}, names)
     is_fracture = network is not None and network.config.regime == "fracture"
     small = SmallPieces.among(names, given, known) if is_fracture else SmallPieces.none(names, given)
@@ -158,12 +158,37 @@ def _with_model(
     )
 
 
+def _checked(
+    clouds: Sequence[Cloud],
+    normals: Sequence[Cloud | None] | None,
+    model: Eda | str | Path | None,
+    device: str,
+    seed: int,
+) -> Clouds:
+    """The pieces that were given. Too many for a model that is named are refused before their normals are estimated."""
+    if model is not None and len(clouds) > MAX_PIECES:
+        _check_number(len(clouds), model if isinstance(model, Eda) else _load(_given(model), device))
+    return Clouds.of(clouds, normals, seed=seed)
+
+
+def _check_number(count: int, network: Eda | None) -> None:
+    """Raise `InputError` for more pieces than can be assembled if every pair is tried, unless it need not be."""
+    if network is None or network.config.regime != "scan" or not can_describe(network):
+        check_number(count)
+
+
 def _choices(model: Eda | str | Path | None, clouds: Clouds) -> tuple[ModelChoice, ...]:
     """The model that is given, or those that may suit the pieces."""
     if model is None:
         suitable = suitable_models(clouds)
-        return suitable if len(clouds) <= MAX_PIECES else suitable[:1]
-    return (ModelChoice("a model of your own" if isinstance(model, Eda) else str(model), "given"),)
+        if len(clouds) <= MAX_PIECES or len(suitable) == 1:
+            return suitable
+        return tuple(choice for choice in suitable if choice.model == shipped_for("scan").name)
+    return (_given(model),)
+
+
+def _given(model: Eda | str | Path) -> ModelChoice:
+    return ModelChoice("a model of your own" if isinstance(model, Eda) else str(model), "given")
 
 
 def _surest(found: Sequence[Assembly]) -> Assembly:
@@ -267,6 +292,7 @@ class PreparedPieces:
         """
         config = config or AssembleConfig()
         budget = budget or Budget(config.time_limit)
+        self._check_not_scene()
         if self.model is None:
             return self._scatter(config.seed)
         sampler = Sampler(self.model, self._encoding_with_pins(self.model), config.steps, config.rounds, config.solver)
@@ -306,6 +332,7 @@ class PreparedPieces:
         """The assembly of samples, after refining, scoring and combining them with all else that is proposed."""
         config = config or AssembleConfig()
         budget = budget or Budget(config.time_limit)
+        self._check_not_scene()
         if self.model is None and not config.ranking.refine:
             raise InputError("without a model there are no samples to score as they are; refine, or name a model")
         final = _matrices(trajectory.final)
@@ -369,6 +396,13 @@ class PreparedPieces:
         """Whether there are too many scans to try every pair, and all at once."""
         return self.regime.name == "scan" and len(self.names) > MOST_AT_ONCE
 
+    def _check_not_scene(self) -> None:
+        if self.is_scene:
+            raise InputError(
+                f"{len(self.names)} scans: more than {MOST_AT_ONCE} are put together from pairs, and not sampled and "
+                "ranked at once; use assemble"
+            )
+
     def assemble_scene(self, config: AssembleConfig, cache: PairCache, budget: Budget) -> Assembly:
         """The assembly of many scans, from pairs of them."""
         scene = Scene(
@@ -377,7 +411,6 @@ class PreparedPieces:
             lambda i, j: self._register(i, j, config),
             self._pair_settings(config),
             cache,
-            config.scene,
             self.pins,
         )
         best, pairs = scene.assemble(budget)
@@ -404,7 +437,8 @@ class PreparedPieces:
     def _pair_settings(self, config: AssembleConfig) -> str:
         """Everything but the scans that the result of a pair depends on."""
         weights = NO_MODEL if self.model is None else model_digest(self.model)
-        return f"{weights} {config.as_dict() | {'time_limit': None}} {config.ranking} {kiss_matcher.version()}"
+        settings = f"{config.as_dict() | {'time_limit': None}} {config.ranking}"
+        return f"{__version__} {weights} {settings} {kiss_matcher.version()}"
 
     def _pinned_are_sure(self, confidence: np.ndarray) -> np.ndarray:
         """(N,) the confidence, 1 for what is pinned."""

@@ -7,8 +7,8 @@ from where they are, if these were balls of one radius. So a turn and a shift co
 mean is taken over six points of either scan, which have the spread of such a ball.
 
 Edges may be wrong, so they count less the further off they are, by a Geman-McClure loss that begins nearly quadratic
-and becomes sharp step by step (graduated non-convexity, Yang et al. 2020). A graph of some hundred scans has so few
-unknowns that its equations are solved at once, without a library for sparse ones.
+and becomes sharp step by step (graduated non-convexity, Yang et al. 2020). Most pairs of scans have no edge, so
+the equations are sparse.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import coo_array, csc_array, eye_array
+from scipy.sparse.linalg import spsolve
 
-from eda.registration.icp import Correspondences, gauss_newton_step, two_body_equations
+from eda.registration.icp import Correspondences, two_body_equations
 from eda.registration.rigid import act, inverse, move_about
 
 DAMPING = 1e-6  # of a step, relative to the mean of the diagonal: it holds the whole, which no edge does
@@ -68,9 +70,9 @@ class Edges:
         """Points of both scans of every edge, at poses (N, 4, 4), and where the edge wants them. (E, 12, 3) each."""
         here, there = poses[self.source], poses[self.target]
         ball = self.radius * _AXES
-        wanted, back = act(self.T_target_source, ball), act(inverse(self.T_target_source), ball)
+        goal, back = act(self.T_target_source, ball), act(inverse(self.T_target_source), ball)
         points = np.concatenate([act(here, ball), act(here, back)], axis=1)
-        return points, np.concatenate([act(there, wanted), act(there, ball)], axis=1)
+        return points, np.concatenate([act(there, goal), act(there, ball)], axis=1)
 
     def residuals(self, poses: np.ndarray) -> np.ndarray:
         """(E,) how far the edges are from poses (N, 4, 4), as a length."""
@@ -79,9 +81,9 @@ class Edges:
 
 def displacement(motion: np.ndarray, other: np.ndarray, radius: float) -> np.ndarray:
     """(...) how far two relative poses (..., 4, 4) put the points of two balls apart: the root mean square."""
-    turned = np.square(motion[..., :3, :3] - other[..., :3, :3]).sum(axis=(-2, -1)) * radius**2 / 3
-    shifted = [np.square(a[..., :3, 3] - b[..., :3, 3]).sum(axis=-1) for a, b in _both_ways(motion, other)]
-    return np.sqrt(turned + (shifted[0] + shifted[1]) / 2)
+    turn = np.square(motion[..., :3, :3] - other[..., :3, :3]).sum(axis=(-2, -1)) * radius**2 / 3
+    shifts = [np.square(a[..., :3, 3] - b[..., :3, 3]).sum(axis=-1) for a, b in _both_ways(motion, other)]
+    return np.sqrt(turn + (shifts[0] + shifts[1]) / 2)
 
 
 def _both_ways(motion: np.ndarray, other: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -100,27 +102,26 @@ def optimize(poses: np.ndarray, edges: Edges, tolerance: float, free: np.ndarray
     widest = max(float(edges.residuals(poses).max()), tolerance)
     for width in np.geomspace(widest, tolerance, steps):
         JTJ, JTr = _equations(poses, edges, float(width))
-        JTJ, JTr = JTJ[None, unknowns][:, :, unknowns], JTr[None, unknowns]
+        JTJ, JTr = JTJ[:, unknowns][unknowns], JTr[unknowns]
+        damping = DAMPING * JTJ.diagonal().mean() + 1e-12
         twist = np.zeros((len(poses), 6))
-        damping = DAMPING * np.einsum("kii->k", JTJ) / len(unknowns) + 1e-12
-        twist[rows] = gauss_newton_step(JTJ, JTr, damping).reshape(-1, 6)
+        step = -spsolve(JTJ + damping * eye_array(len(unknowns), format="csc"), JTr, permc_spec="MMD_AT_PLUS_A")
+        twist[rows] = step.reshape(-1, 6)
         poses = move_about(poses, poses[:, :3, 3], twist)
     return poses
 
 
-def _equations(poses: np.ndarray, edges: Edges, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """J^T W J (6 N, 6 N) and J^T W r (6 N,) in twists of all scans about their middles."""
+def _equations(poses: np.ndarray, edges: Edges, width: float) -> tuple[csc_array, np.ndarray]:
+    """J^T W J (6 N, 6 N), sparse, and J^T W r (6 N,) in twists of all scans about their middles."""
     points, targets = edges.correspondences(poses)
     weights = edges.probability * np.square(width**2 / (width**2 + np.square(edges.residuals(poses))))
-    each = np.broadcast_to(weights[:, None], points.shape[:2])
+    weight = np.broadcast_to(weights[:, None], points.shape[:2])
     middles = poses[:, :3, 3]
-    pairs = Correspondences(points, targets, np.zeros_like(points), each)
+    pairs = Correspondences(points, targets, np.zeros_like(points), weight)
     square, slope = two_body_equations(pairs, middles[edges.source], middles[edges.target], 1.0)
-    JTJ, JTr = np.zeros((len(poses), len(poses), 6, 6)), np.zeros((len(poses), 6))
-    ends = ((edges.source, slice(0, 6)), (edges.target, slice(6, 12)))
-    for mine, rows in ends:
-        np.add.at(JTr, mine, slope[:, rows])
-        for theirs, columns in ends:
-            np.add.at(JTJ, (mine, theirs), square[:, rows, columns])
+    ends = np.stack([edges.source, edges.target], axis=1)
+    unknowns = (6 * ends[:, :, None] + np.arange(6)).reshape(-1, 12)  # of both scans of every edge
+    rows, columns = (each.ravel() for each in np.broadcast_arrays(unknowns[:, :, None], unknowns[:, None]))
     size = 6 * len(poses)
-    return JTJ.swapaxes(1, 2).reshape(size, size), JTr.reshape(size)
+    JTJ = coo_array((square.ravel(), (rows, columns)), shape=(size, size)).tocsc()  # edges of one scan add up
+    return JTJ, np.bincount(unknowns.ravel(), weights=slope.ravel(), minlength=size)

@@ -6,17 +6,19 @@ First, edges go that are contradicted by loops of three more strongly than they,
 Then every scan begins as a group of its own, and the two groups that surely lie to each other in one way become one,
 the surest first; with one edge a pair this is a spanning tree of the most probable edges. Between larger groups there
 are several edges: those that agree on how the groups lie count together, and those that contradict count against.
-After each step the poses of the new group are optimised, so errors do not add up along a chain. It ends when nothing is
-sure enough; what is left apart does not connect, as far as is known.
+Where loops close, the poses of the new group are optimised, so errors do not add up along a chain. It ends when nothing
+is sure enough; what is left apart does not connect, as far as is known.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 
+from eda.budget import Budget
+from eda.lie import SE3
 from eda.registration.pose_graph import SUREST, Edges, displacement, optimize
 from eda.registration.rigid import inverse
 
@@ -24,7 +26,7 @@ from eda.registration.rigid import inverse
 AGREE = 0.35
 # So sure it must be how two groups lie before they become one.
 LEAST = 0.75
-STEPS, FINAL_STEPS = 3, 20  # of the solver: after each joining, when poses are nearly right, and at the end
+STEPS, FINAL_STEPS = 3, 20  # of the solver: after loops were closed, when poses are nearly right, and at the end
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,15 @@ class _Joining:
     T_second_first: np.ndarray = field(repr=False)
 
 
-def join_groups(count: int, edges: Edges, held: dict[int, np.ndarray] | None = None) -> list[PoseGroup]:
+def join_groups(
+    count: int, edges: Edges, known_poses: dict[int, np.ndarray] | None = None, budget: Budget | None = None
+) -> list[PoseGroup]:
     """The groups of so many scans, the largest first, of equals that with the smallest member.
 
-    The scans `held` have known poses (4, 4): they are one group from the beginning, do not move, and are in the first.
+    Scans with `known_poses` (4, 4) are one group from the beginning, do not move, and are in the first. When the time
+    is over, poses are no longer optimised after each joining, only at the end.
     """
-    return _Joiner(count, edges[without_contradicted(edges)], held or {}).run()
+    return _Joiner(count, edges[without_contradicted(edges)], known_poses or {}, budget or Budget()).run()
 
 
 def without_contradicted(edges: Edges) -> np.ndarray:
@@ -81,36 +86,35 @@ def _loops(edges: Edges, row: int, ways: dict[int, dict[int, list[tuple[np.ndarr
 class _Joiner:
     """Groups that become fewer."""
 
-    def __init__(self, count: int, edges: Edges, held: dict[int, np.ndarray]) -> None:
-        self.edges = edges
+    def __init__(self, count: int, edges: Edges, known_poses: dict[int, np.ndarray], budget: Budget) -> None:
+        self.edges, self.budget = edges, budget
         self.tolerance = AGREE * edges.radius
         self.poses = np.tile(np.eye(4), (count, 1, 1))
         self.group = np.arange(count)
         self.doubt = np.zeros(count)  # -log of the probability of each group
         self.free = np.ones(count, dtype=bool)
-        for scan, pose in held.items():
-            self.poses[scan], self.group[scan], self.free[scan] = pose, min(held), False
+        for scan, pose in known_poses.items():
+            self.poses[scan], self.group[scan], self.free[scan] = pose, min(known_poses), False
 
     def run(self) -> list[PoseGroup]:
         """Join until nothing is sure enough."""
         least = -np.log1p(-LEAST)
-        known: dict[tuple[int, int], _Joining] = {
-            pair: self._joining(*pair)
-            for pair in itertools.combinations(np.unique(self.group).tolist(), 2)
-            if self._between(*pair).any()
-        }
-        while known:
-            best = min(known.values(), key=lambda joining: (-joining.evidence, joining.first, joining.second))
+        joinings = {pair: self._joining(*pair) for pair in self._neighbors()}
+        while joinings:
+            best = min(joinings.values(), key=lambda joining: (-joining.evidence, joining.first, joining.second))
             if best.evidence < least:
                 break
             self._join(best)
-            kept, gone = best.first, best.second
-            known = {pair: one for pair, one in known.items() if not {kept, gone} & set(pair)}
-            for other in np.unique(self.group).tolist():
-                pair = (min(kept, other), max(kept, other))
-                if other != kept and self._between(*pair).any():
-                    known[pair] = self._joining(*pair)
+            old = {best.first, best.second}
+            joinings = {pair: one for pair, one in joinings.items() if not old & set(pair)}
+            joinings |= {pair: self._joining(*pair) for pair in self._neighbors() if best.first in pair}
         return self._groups()
+
+    def _neighbors(self) -> list[tuple[int, int]]:
+        """The pairs of groups between which there is an edge, by their smallest members."""
+        ends = np.stack([self.group[self.edges.source], self.group[self.edges.target]])
+        apart = np.sort(ends[:, ends[0] != ends[1]], axis=0)
+        return sorted({(first, second) for first, second in apart.T.tolist()})
 
     def _between(self, first: int, second: int) -> np.ndarray:
         """(E,) which edges lead from one group to the other, either way."""
@@ -143,13 +147,19 @@ class _Joiner:
     def _join(self, joining: _Joining) -> None:
         """Two groups become one, with the smaller number of the two."""
         first, second = (self.group == number for number in (joining.first, joining.second))
+        # The motion is made of poses: without polish, what they are off a rotation by would double with every joining.
+        T_second_first = SE3.from_matrix(torch.from_numpy(joining.T_second_first)).polish().matrix().numpy()
         if self.free[first].all():
-            self.poses[first] = joining.T_second_first @ self.poses[first]
+            self.poses[first] = T_second_first @ self.poses[first]
         else:
-            self.poses[second] = inverse(joining.T_second_first) @ self.poses[second]
+            self.poses[second] = inverse(T_second_first) @ self.poses[second]
+        between = self.edges[np.flatnonzero(self._between(joining.first, joining.second))]
+        # One edge alone is met exactly, so the best poses within either group are the best ones of the whole.
+        closes_loop = (between.residuals(self.poses) < 2 * self.tolerance).sum() > 1
         doubt = self.doubt[joining.first] + self.doubt[joining.second] - np.log1p(-np.exp(-joining.evidence))
         self.group[second], self.doubt[joining.first] = joining.first, doubt
-        self._optimize(np.flatnonzero(first | second), STEPS)
+        if closes_loop and not self.budget.exhausted:
+            self._optimize(np.flatnonzero(self.group == joining.first), STEPS)
 
     def _optimize(self, members: np.ndarray, steps: int) -> None:
         """Move the scans of a group to where they agree best with the edges inside it."""

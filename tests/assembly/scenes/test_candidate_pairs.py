@@ -5,7 +5,7 @@ import numpy as np
 from eda.assembly.scenes.candidate_pairs import bridging_pairs, nearest_pairs
 
 
-def alike(count: int, seed: int = 0) -> np.ndarray:
+def random_similarity(count: int, seed: int = 0) -> np.ndarray:
     values = np.random.default_rng(seed).random((count, count))
     values = values + values.T
     np.fill_diagonal(values, -np.inf)
@@ -13,7 +13,7 @@ def alike(count: int, seed: int = 0) -> np.ndarray:
 
 
 def test_pairs_are_those_of_nearest_neighbours():
-    values = alike(30)
+    values = random_similarity(30)
     wanted = {tuple(sorted((i, j))) for i in range(30) for j in sorted(range(30), key=lambda k: -values[i, k])[:4]}
     found = nearest_pairs(values, 4)
     assert set(found) == wanted
@@ -23,15 +23,15 @@ def test_pairs_are_those_of_nearest_neighbours():
 
 def test_their_number_grows_with_the_scans():
     for count in (10, 100, 300):
-        assert len(nearest_pairs(alike(count), 6)) <= 6 * count
+        assert len(nearest_pairs(random_similarity(count), 6)) <= 6 * count
 
 
 def test_few_scans_have_all_pairs():
-    assert len(nearest_pairs(alike(5), 6)) == 10
+    assert len(nearest_pairs(random_similarity(5), 6)) == 10
 
 
 def test_bridges_lead_from_small_groups_to_others_and_are_new():
-    values, group = alike(12), np.array([0] * 7 + [1] * 3 + [2, 3])
+    values, group = random_similarity(12), np.array([0] * 7 + [1] * 3 + [2, 3])
     tried = {(0, 7), (3, 11)}
     found = bridging_pairs(values, group, tried, 3)
     assert not set(found) & tried

@@ -105,6 +105,15 @@ def test_pinned_scans_stay_and_are_not_registered_with_each_other():
     assert max(off(best.poses[rows], truth[rows], [clouds.points[i] for i in rows])) < 1e-4
 
 
+@pytest.mark.parametrize("pins", [[4], [2, 7]])
+def test_pins_alone_say_nothing(pins):
+    clouds, truth = small_scans(9)
+    register = KnownPairs(truth, lambda i, j: False)
+    best, _ = scene_of(clouds, register, NOTHING, {i: truth[i] for i in pins}).assemble(Budget())
+    assert np.flatnonzero(best.placed).tolist() == pins
+    assert best.probability == 0
+
+
 def test_without_time_nothing_is_registered():
     clouds, truth = small_scans(9)
     register = KnownPairs(truth)

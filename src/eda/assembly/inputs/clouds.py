@@ -18,8 +18,9 @@ from eda.pieces import Cloud, Pieces
 
 # Points of a piece among which the farthest are found: more cover it no better.
 MAX_CLOUD_POINTS = 12_000
-# Of scans, whose work grows with their number; and of other pieces, with its square: beyond this, hours.
-MAX_SCANS, MAX_PIECES = 1000, 64
+# Scans of which few pairs are tried: to put as many together was measured. And pieces of which every pair is tried, so
+# that the work grows with the square of their number.
+MAX_SCANS, MAX_PIECES = 200, 64
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,14 @@ def check_number(count: int, most: int = MAX_PIECES) -> None:
     if count > most:
         raise InputError(
             f"{count} pieces: at most {most} can be assembled at a time; sort them into groups "
-            f"of what may belong together (by material, thickness, place of find) and assemble each"
+            f"of what may belong together (by material, thickness, place of find) and assemble each{_scan_hint(count)}"
         )
+
+
+def _scan_hint(count: int) -> str:
+    if count > MAX_SCANS:
+        return ""
+    return f"; of scans, {MAX_SCANS} can be: if these are scans, name the model for them (--model scan-small)"
 
 
 def _subsample(cloud: Cloud, normals: Cloud | None, index: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:

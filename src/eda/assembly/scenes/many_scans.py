@@ -28,6 +28,8 @@ from eda.registration.pose_graph import Edges
 from eda.registration.pose_groups import AGREE, PoseGroup, join_groups
 from eda.registration.rigid import inverse
 
+# Of each scan, so many of the most similar ones are tried; and where scans do not connect, so often as many more.
+NEIGHBORS, BRIDGES = 6, 1
 # Up to so many scans every pair is tried, and all are put together at once.
 MOST_AT_ONCE = 8
 # The probabilities of joints were fitted to pairs that mostly overlap; of candidate pairs, few do. This is by how much
@@ -35,16 +37,8 @@ MOST_AT_ONCE = 8
 # (docs/results.md).
 FEWER_OVERLAP = -2.0
 
-_Found = dict[Pair, tuple[PairJoint, ...]]
+_Results = dict[Pair, tuple[PairJoint, ...]]
 Register = Callable[[int, int], tuple[PairJoint, ...]]  # two scans -> the ways in which they may lie, surest first
-
-
-@dataclass(frozen=True)
-class SceneConfig:
-    """Which pairs are tried."""
-
-    neighbors: int = 6  # of each scan, the most similar ones
-    bridges: int = 1  # how often more pairs are tried where scans do not connect, of each scan as many
 
 
 @dataclass(frozen=True)
@@ -56,20 +50,19 @@ class Scene:
     register: Register
     settings: str  # everything else that the result of a pair depends on
     cache: PairCache
-    config: SceneConfig
     pins: Mapping[int, np.ndarray]  # (4, 4) by scan
 
     def assemble(self, budget: Budget) -> tuple[Alternative, int]:
         """The alternative, in the user's frames, and how many pairs were tried."""
-        found, pairs, groups = _Found(), self._first_pairs(budget), list[PoseGroup]()
-        for _ in range(1 + self.config.bridges):
-            self._register_all(pairs, found, budget)
-            groups = join_groups(len(self.clouds), self._edges(found), self._held)
-            if len(groups) == 1 or budget.exhausted or self._alike is None:
+        results, pairs, groups = _Results(), self._first_pairs(budget), list[PoseGroup]()
+        for _ in range(1 + BRIDGES):
+            self._register_all(pairs, results, budget)
+            groups = join_groups(len(self.clouds), self._edges(results), self._pinned_poses, budget)
+            if len(groups) == 1 or budget.exhausted or self._similarity is None:
                 break
-            pairs = bridging_pairs(self._alike, _numbers(groups), set(found), self.config.neighbors)
+            pairs = bridging_pairs(self._similarity, _numbers(groups), set(results), NEIGHBORS)
         budget.report(Stage.JOIN, 1.0)
-        return self._alternative(groups, self._edges(found)), len(found)
+        return self._alternative(groups, self._edges(results)), len(results)
 
     # -- in the order of the content -------------------------------------------------------------------------------
 
@@ -102,37 +95,37 @@ class Scene:
         return float(np.median([np.sqrt(np.square(cloud - middle).sum(axis=1).mean()) for cloud, middle in clouds]))
 
     @cached_property
-    def _held(self) -> dict[int, np.ndarray]:
+    def _pinned_poses(self) -> dict[int, np.ndarray]:
         """Poses of pinned scans, moved as one so that the first is at the origin: far away digits are lost."""
-        pinned = {k: self.pins[i] @ self._middles[k] for k, i in enumerate(self._order) if i in self.pins}
-        return {k: inverse(pinned[min(pinned)]) @ pose for k, pose in pinned.items()}
+        poses = {k: self.pins[i] @ self._middles[k] for k, i in enumerate(self._order) if i in self.pins}
+        return {k: inverse(poses[min(poses)]) @ pose for k, pose in poses.items()}
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _alike(self) -> np.ndarray | None:
+    def _similarity(self) -> np.ndarray | None:
         """(N, N) how similar the scans are; None if there is nothing to tell it by."""
         if self.model is None or not can_describe(self.model):
             return None
-        alike = similarity(place_features(self.model, self._ordered))
-        held = list(self._held)
-        alike[np.ix_(held, held)] = -np.inf
-        return alike
+        similar = similarity(place_features(self.model, self._ordered))
+        pins = list(self._pinned_poses)
+        similar[np.ix_(pins, pins)] = -np.inf
+        return similar
 
     def _first_pairs(self, budget: Budget) -> list[Pair]:
         budget.report(Stage.COMPARE, 0.0)
-        if self._alike is not None:
-            return nearest_pairs(self._alike, self.config.neighbors)
-        return [(i, j) for j in range(len(self.clouds)) for i in range(j) if not {i, j} <= set(self._held)]
+        if self._similarity is not None:
+            return nearest_pairs(self._similarity, NEIGHBORS)
+        return [(i, j) for j in range(len(self.clouds)) for i in range(j) if not {i, j} <= set(self._pinned_poses)]
 
-    def _register_all(self, pairs: list[Pair], found: _Found, budget: Budget) -> None:
+    def _register_all(self, pairs: list[Pair], results: _Results, budget: Budget) -> None:
         """Add what is found of the pairs, the most similar first, as long as there is time."""
-        total = len(found) + len(pairs)
+        total = len(results) + len(pairs)
         for pair in pairs:
             if budget.exhausted:
                 break
-            budget.report(Stage.REGISTER, len(found) / total)
-            found[pair] = self._registered(pair)
+            budget.report(Stage.REGISTER, len(results) / total)
+            results[pair] = self._registered(pair)
 
     def _registered(self, pair: Pair) -> tuple[PairJoint, ...]:
         """What is found of a pair, now or before."""
@@ -144,10 +137,10 @@ class Scene:
             self.cache.write(key, joints)
         return joints
 
-    def _edges(self, found: _Found) -> Edges:
+    def _edges(self, results: _Results) -> Edges:
         edges = [
             (i, j, inverse(self._middles[j]) @ joint.T_second_first @ self._middles[i], _of_candidates(joint))
-            for (i, j), joints in sorted(found.items())
+            for (i, j), joints in sorted(results.items())
             for joint in joints
         ]
         return Edges.of(edges, self._radius)
@@ -157,18 +150,19 @@ class Scene:
     def _alternative(self, groups: list[PoseGroup], edges: Edges) -> Alternative:
         """The first group placed, the others of more than one scan beside it; in the user's order and frames."""
         count, first = len(self.clouds), groups[0]
-        poses, placed, joints = np.tile(np.eye(4), (count, 1, 1)), np.zeros(count, dtype=bool), np.zeros((count, count))
+        poses, joints = np.tile(np.eye(4), (count, 1, 1)), np.zeros((count, count))
+        is_placed = np.zeros(count, dtype=bool)
         if len(first.members) > 1 or self.pins:
             rows = [self._order[k] for k in first.members]
             joints[np.ix_(rows, rows)] = _joint_confidence(first, edges)
-            poses[rows], placed[rows] = self._motions(first, joints[rows].max(axis=1)), True
+            poses[rows], is_placed[rows] = self._motions(first, joints[rows].max(axis=1)), True
         confidence = joints.max(axis=1)
-        in_question = placed & ~np.isin(np.arange(count), list(self.pins))
-        probability = float(min([first.probability, *confidence[in_question]])) if placed.any() else 0.0
+        in_question = is_placed & ~np.isin(np.arange(count), list(self.pins))
+        probability = float(min([first.probability, *confidence[in_question]])) if in_question.any() else 0.0
         joints = np.where(joints > 0, joints.clip(min=probability), 0)  # none is less likely right than the whole
         return Alternative(
             poses=poses,
-            placed=placed,
+            placed=is_placed,
             score=float(joints.sum()) / count,
             probability=probability,
             confidence=confidence,

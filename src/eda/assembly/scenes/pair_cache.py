@@ -1,8 +1,9 @@
 """PairCache: the results of registered pairs in a folder, so that a long run can be stopped and goes on.
 
-A result is found by what it depends on: the content of the two clouds, the model and the settings. Therefore a folder
-can serve many runs, nothing in it can be out of date, and any file, or all, can be deleted at any time. Files are JSON
-and are written whole. One that is damaged, or was made by somebody else, counts as missing: nothing in it is executed.
+A result is found by what it depends on: the content of the two clouds, the model, the settings and the version of Eda.
+Therefore a folder can serve many runs. Changes of the code within a version are not noticed; any file, or all, can be
+deleted at any time. Files are JSON and are written whole. One that is damaged, or was made by somebody else, counts as
+missing: nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ class PairCache:
         """Keep what was found for a pair."""
         if self.folder is None:
             return
-        joined = [{"pose": one.T_second_first.tolist(), "probability": one.probability} for one in joints]
+        records = [{"pose": one.T_second_first.tolist(), "probability": one.probability} for one in joints]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path(key), json.dumps({"version": VERSION, "joints": joined}).encode())
+            write_atomically(self._path(key), json.dumps({"version": VERSION, "joints": records}).encode())
         except OSError as error:
             raise InputError(
                 f"{self.folder}: results of pairs cannot be kept there ({error}); name another folder"
@@ -78,11 +79,11 @@ def _joints(content: dict) -> tuple[PairJoint, ...] | None:
     joints = tuple(
         PairJoint(np.array(one["pose"], dtype=np.float64), float(one["probability"])) for one in content["joints"]
     )
-    sound = all(
+    is_sound = all(
         pose.shape == (4, 4) and is_rigid(pose, 1e-6) and (pose[3] == [0, 0, 0, 1]).all() and 0 <= probability <= 1
         for pose, probability in joints
     )
-    return joints if sound else None
+    return joints if is_sound else None
 
 
 def digest(*parts: str | bytes) -> str:

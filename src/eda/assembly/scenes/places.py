@@ -42,9 +42,9 @@ def place_features(model: Eda, clouds: Clouds) -> list[np.ndarray]:
 
 def similarity(places: list[np.ndarray]) -> np.ndarray:
     """(N, N) symmetric: the mean likeness of every place to the most similar one of the other scan; -inf to itself."""
-    alike = np.full((len(places), len(places)), -np.inf)
+    mean = np.full((len(places), len(places)), -np.inf)
     for i, mine in enumerate(places):
         for j in range(i):
             products = mine @ places[j].T
-            alike[i, j] = alike[j, i] = products.max(axis=1).mean() + products.max(axis=0).mean()
-    return alike
+            mean[i, j] = mean[j, i] = products.max(axis=1).mean() + products.max(axis=0).mean()
+    return mean
