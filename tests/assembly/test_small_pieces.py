@@ -128,3 +128,11 @@ def test_what_was_rejected_stays_known():
     assert restored.why_unplaced(0) is None
     assert "too small" in restored.why_unplaced(1)
     assert "7%" in restored.why_unplaced(2)
+
+
+def test_a_note_names_what_is_too_small(model):
+    clouds, normals = with_chip()
+    found = assemble(clouds, normals, names=NAMES, model=model, config=QUICK)
+    assert any("no place was looked for: chip." in note for note in found.notes)
+    large = assemble(*[[of[i] for i in (0, 2, 3)] for of in (clouds, normals)], model=model, config=QUICK)
+    assert not any("no place was looked for" in note for note in large.notes)

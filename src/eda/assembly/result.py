@@ -211,6 +211,12 @@ class Assembly:
             notes.append(self._groups_note)
         if self.stopped:
             notes.append("Stopped at the time limit: this is the best result found until then.")
+        small = [] if self.best.too_small is None else [self.names[i] for i in np.flatnonzero(self.best.too_small)]
+        if small:
+            notes.append(
+                f"Too small beside the others, so that no place was looked for: {', '.join(small)}. "
+                "Pin what you know the place of."
+            )
         if not self.calibrated:
             notes.append("The probabilities are not calibrated for this model: use them only to compare alternatives.")
         return notes

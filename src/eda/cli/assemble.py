@@ -192,7 +192,8 @@ def _print_result(assembly: Assembly, folder: Path, in_place: bool, refused: lis
     console.print(table)
     if in_place and best.placed.sum() > 1:
         degrees, share = assembly.compare(np.tile(np.eye(4), (len(assembly.names), 1, 1)))
-        console.print(f"against the truth: mean error over all pairs {degrees:.1f} degrees and {share:.1%} of the size")
+        pairs = f"all pairs of the {int(best.placed.sum())} pieces placed"
+        console.print(f"against the truth: mean error over {pairs} {degrees:.1f} degrees and {share:.1%} of the size")
     console.print(f"open {escape(str(folder / 'report.html'))}", soft_wrap=True)
 
 

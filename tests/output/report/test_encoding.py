@@ -93,6 +93,8 @@ def test_unplaced_pieces_lie_below_the_others_and_side_by_side():
     assert max(seen[1][:, 1].max(), seen[3][:, 1].max()) < lowest
     assert seen[1][:, 0].max() < seen[3][:, 0].min()
     assert told["alternatives"][0]["placed"] == [True, False, True, False]
+    found_nowhere = "no place was found where it holds"
+    assert told["alternatives"][0]["whyUnplaced"] == [None, found_nowhere, None, found_nowhere]
 
 
 def test_unplaced_pieces_start_where_their_flow_does():

@@ -94,7 +94,7 @@ def _chips(pieces: Sequence[PieceFile]) -> Iterator[str]:
     if names:
         yield (
             f"{_list(names)}: less than {_CHIP:.0%} of the volume of all pieces{' each' * (len(names) > 1)}; chips "
-            "like this are often placed wrongly, leave them out if they do not matter"
+            "like this are often placed wrongly, and the tiniest are set aside; leave them out if they do not matter"
         )
 
 

@@ -200,6 +200,7 @@ def _encode_alternative(
         "probability": float(alternative.probability),
         "confidence": np.asarray(alternative.confidence, float).tolist(),
         "placed": alternative.placed.tolist(),
+        "whyUnplaced": [alternative.why_unplaced(piece) for piece in range(len(pieces))],
         "poses": np.asarray(alternative.poses, dtype=np.float64).tolist(),
         "frames": len(track),
         "track": _to_base64(track, "<f4"),

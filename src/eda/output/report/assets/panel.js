@@ -23,7 +23,6 @@ const placedOf = ({ placed }) => `${placed.filter(Boolean).length} of ${placed.l
 const PROBABILITY = "The probability that all placed pieces are in the right place";
 const CONFIDENCE = "The probability that this piece is in the right place";
 const SCORE = "How well the pieces fit; greater is better";
-const UNPLACED = "No fit was found for this piece";
 const JOINT = "The probability that these two pieces belong together like this";
 const GAP = "The median distance between the two surfaces where they touch, in the unit of the files";
 const CONTACT = "The points of both surfaces that touch the other one";
@@ -121,7 +120,7 @@ class Panel {
       each.meter.hidden = !placed;
       each.meter.style.setProperty("--value", confidence);
       each.value.textContent = placed ? percent(confidence) : "not placed";
-      each.value.title = placed ? CONFIDENCE : UNPLACED;
+      each.value.title = placed ? CONFIDENCE : alternative.whyUnplaced[i];
     });
     this.updateLegend(state, alternative);
     this.updatePicked(state, alternative);
