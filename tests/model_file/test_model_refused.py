@@ -146,7 +146,7 @@ BAD_CONFIGS = {
     "noise_std NaN": (settings(noise_std=float("nan")), "noise_std"),
     "tau_sampler": (
         settings(tau_sampler="cosine"),
-        "tau_sampler must be one of logit_normal, uniform, got 'cosine'",
+        "tau_sampler must be one of logit_normal, uniform, start, got 'cosine'",
     ),
     "num_levels": (network_settings(num_levels=0), "num_levels"),
     "num_blocks": (network_settings(num_blocks=-1), "num_blocks"),
