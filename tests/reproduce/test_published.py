@@ -1,9 +1,9 @@
 """The data file says what the source of the paper says: its tables are read here once more, from the LaTeX."""
 
 import re
-from pathlib import Path
 
 import pytest
+from support.dataset_files import REAL_DATA
 
 from eda.reproduce.published import (
     figure_labels,
@@ -13,7 +13,7 @@ from eda.reproduce.published import (
     table_labels,
 )
 
-SOURCE = Path("/work/shared/paper/eda.tex")
+SOURCE = REAL_DATA.parent / "paper" / "eda.tex"
 needs_source = pytest.mark.skipif(not SOURCE.is_file(), reason="the LaTeX source of the paper is not here")
 SCANS = ("tab:3DMatch", "tab:3DMatch_complete")
 
